@@ -1,0 +1,1 @@
+"""How an op is computed: reference kernels, generated CPU kernels, and the store of compiled code."""

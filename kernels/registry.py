@@ -1,0 +1,202 @@
+"""(op type) -> how it is computed: compiled launches or the NumPy reference.
+
+A native builder and a reference kernel are registered under the op type. Both see a `NodeSpec`; a builder is called once a
+node and shape, while a plan is built, so it may be slow (milliseconds), pack constants and choose between templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tfjit.kernels.source import KernelSource
+
+if TYPE_CHECKING:
+    from tfjit.framework.dtypes import DType
+
+
+class Unsupported(Exception):
+    """A builder has no compiled form for this node; the text says why (shown by `explain`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """dtype (never a ref dtype) and static shape of one tensor. Buffers are C-contiguous unless a builder is told otherwise."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a contiguous buffer."""
+        return self.size * self.dtype.size
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """What a kernel may know of its node.
+
+    attrs: Python values (see framework/attrs.py): DType, TensorShape, bytes, int, float, bool, ndarray, tuples of them.
+    constants: inputs whose value is known while planning, by input index. They are also ordinary inputs.
+    inputs: a reference or resource input stands here as the dtype and shape of its variable; the kernel's pointer is the
+        variable's own buffer, which it may update in place (NativeCall.mutates).
+    state: the node's persistent bytes in this session (see `initial_state`), None for stateless nodes and while building.
+    """
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    constants: Mapping[int, np.ndarray] = field(default_factory=dict)
+    state: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A word of an argument block that is an address, known when the step is laid out.
+
+    kind: "in"/"out" (index: input/output of the node), "temp" (index into NativeCall.temp_bytes), "const" (index into
+    NativeCall.constants), "code" (source + entry: address of another compiled function), "state" (the node's persistent
+    bytes in the session, made by its `initial_state`).
+    """
+
+    kind: Literal["in", "out", "temp", "const", "code", "state"]
+    index: int = 0
+    offset: int = 0
+    source: KernelSource | None = None
+    entry: str = ""
+
+
+Word = int | Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One call of compiled code: `entry(args, chunk, nchunks)` for each chunk.
+
+    words: argument block from word 2 on (0 and 1 are status and detail).
+    chunks: into how many parts the work may usefully be cut; 1 = never share.
+    cost_ns: predicted time on one thread.
+    errors: status code -> (exception class name in framework.errors, message with {detail}); empty = cannot fail.
+    """
+
+    source: KernelSource
+    words: tuple[Word, ...]
+    entry: str = "kernel"
+    chunks: int = 1
+    cost_ns: float = 1000.0
+    errors: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """How compiled code serves one node.
+
+    in_place: (output index, input index) pairs for which the output may be written over the dying input's buffer
+        (same byte size, and element i of the output needs that input at element i only).
+    temp_bytes: sizes of scratch buffers (64-byte aligned).
+    constants: arrays made while planning (packed weights, tables), kept alive with the plan, never written.
+    mutates: inputs (variables) whose buffers the call writes.
+    aliases: (output index, input index) pairs: the output is that input's buffer itself (a reference passed through).
+    bytes_moved, flops: for `explain` and the cost model.
+    """
+
+    launches: tuple[Launch, ...]
+    in_place: tuple[tuple[int, int], ...] = ()
+    temp_bytes: tuple[int, ...] = ()
+    constants: tuple[np.ndarray, ...] = ()
+    mutates: tuple[int, ...] = ()
+    aliases: tuple[tuple[int, int], ...] = ()
+    bytes_moved: int = 0
+    flops: int = 0
+
+    def sources(self) -> tuple[KernelSource, ...]:
+        """Every KernelSource the call needs compiled, in a fixed order without repeats."""
+        found: dict[KernelSource, None] = {}
+        for launch in self.launches:
+            found[launch.source] = None
+            for word in launch.words:
+                if isinstance(word, Pointer) and word.source is not None:
+                    found[word.source] = None
+        return tuple(found)
+
+
+Builder = Callable[[NodeSpec], NativeCall]
+# inputs and outputs in the op's order; ndarray (or other edge values for non-numeric types)
+Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+# the node's persistent bytes, as a session first makes them (a random stream's key and counter, say)
+InitialState = Callable[[NodeSpec], np.ndarray]
+
+_BUILDERS: dict[str, Builder] = {}
+_REFERENCES: dict[str, Reference] = {}
+_INITIAL_STATES: dict[str, InitialState] = {}
+
+
+def native(*op_types: str) -> Callable[[Builder], Builder]:
+    """Register the builder of compiled launches for op types."""
+
+    def register(builder: Builder) -> Builder:
+        for op_type in op_types:
+            if op_type in _BUILDERS:
+                raise ValueError(f"two native builders for {op_type}")
+            _BUILDERS[op_type] = builder
+        return builder
+
+    return register
+
+
+def reference(*op_types: str) -> Callable[[Reference], Reference]:
+    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not known (empty `outputs`)."""
+
+    def register(kernel: Reference) -> Reference:
+        for op_type in op_types:
+            if op_type in _REFERENCES:
+                raise ValueError(f"two reference kernels for {op_type}")
+            _REFERENCES[op_type] = kernel
+        return kernel
+
+    return register
+
+
+def initial_state(*op_types: str) -> Callable[[InitialState], InitialState]:
+    """Register how the persistent state of a stateful but resource-free op (random streams) is made, once a session and node.
+
+    The native call sees it as Pointer("state"), the reference kernel as NodeSpec.state; both advance the same bytes.
+    """
+
+    def register(make: InitialState) -> InitialState:
+        for op_type in op_types:
+            if op_type in _INITIAL_STATES:
+                raise ValueError(f"two initial states for {op_type}")
+            _INITIAL_STATES[op_type] = make
+        return make
+
+    return register
+
+
+def find_initial_state(op_type: str) -> InitialState | None:
+    """The maker of an op type's persistent state, or None when it has none."""
+    return _INITIAL_STATES.get(op_type)
+
+
+def find_native(op_type: str) -> Builder | None:
+    """The builder of an op type, or None."""
+    return _BUILDERS.get(op_type)
+
+
+def find_reference(op_type: str) -> Reference | None:
+    """The reference kernel of an op type, or None."""
+    return _REFERENCES.get(op_type)
