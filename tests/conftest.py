@@ -1,0 +1,44 @@
+"""What all tests share: the folders of real graphs, and an environment that does not depend on the user's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Before anything imports TensorFlow or tfjit: both read these once. The compiled kernels of the tests stay in the tree, so
+# that a test run neither depends on what the user has compiled nor fills the user's cache.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` rewrites the kernels that golden tests compare with."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be rewritten."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the source tree."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real graphs made by TensorFlow (its README says what they are)."""
+    return ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def demo_dir() -> Path:
+    """The folder that holds digits_cnn.pb and digits.npz, which ship with the package."""
+    return ROOT / "tfjit" / "demo"
