@@ -1,0 +1,80 @@
+# Two commands set everything up on a machine with Python 3.11 and a C compiler: `make demo` and `make check`.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Stamps of what is installed, so that a second call starts at once. They follow pyproject.toml.
+BASE := $(VENV)/.installed-base
+TEST := $(VENV)/.installed-test
+PROTOC := build/protoc/bin/python
+
+.PHONY: help demo check lint types test format bench ulp protos dist clean distclean
+
+help:
+	@echo "make demo      install into $(VENV) and run the demo"
+	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... is passed on)"
+	@echo "make lint, make types, make test, make format      one of these alone"
+	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
+	@echo "make protos    generate protos/*_pb2.py and .pyi again"
+	@echo "make dist      sdist and wheel in build/dist"
+	@echo "make clean     remove what was built; make distclean also removes $(VENV)"
+
+demo: $(BASE)
+	$(BIN)/python -m tfjit demo
+
+check: lint types test
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(BASE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(TEST): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(BASE)
+
+lint: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(TEST)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# mypy follows neither package-dir nor the import hook of an editable install: in the root of the tree it would read tfjit/ alone and
+# succeed. So it runs in a folder of links laid out as the package is installed. Naming each package makes a missing one an error.
+types: $(TEST)
+	@rm -rf build/types && mkdir -p build/types/tfjit
+	@ln -s $(CURDIR)/tfjit/* $(CURDIR)/kernels $(CURDIR)/passes $(CURDIR)/protos build/types/tfjit/
+	cd build/types && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml -p tfjit -p tfjit.kernels -p tfjit.passes -p tfjit.protos
+
+test: $(TEST)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(TEST)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+# The versions are fixed: this generator's code loads on protobuf 5, 6 and 7.
+$(PROTOC):
+	$(PYTHON) -m venv build/protoc
+	$(PROTOC) -m pip install --quiet grpcio-tools==1.68.1 mypy-protobuf==3.6.0 'setuptools<81'
+
+protos: $(PROTOC)
+	rm -rf build/protos && mkdir -p build/protos
+	PATH=$(abspath build/protoc/bin):$$PATH $(PROTOC) -m grpc_tools.protoc -Itfjit/protos=protos \
+		--python_out=build/protos --mypy_out=quiet:build/protos $(wildcard protos/*.proto)
+	cp build/protos/tfjit/protos/*_pb2.py build/protos/tfjit/protos/*_pb2.pyi protos/
+
+# The wheel is built from the sdist, so a file missing in the sdist is missed at once. build/lib would keep files that are gone.
+dist: $(TEST)
+	rm -rf build/dist build/lib
+	$(BIN)/python -m build --outdir build/dist .
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
