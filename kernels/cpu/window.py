@@ -1,0 +1,126 @@
+"""Geometry of convolution and pooling windows: padding, output sizes, and the layout attrs of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One spatial axis of a convolution or pooling: `out` positions of a `size`-tap window over `length` values.
+
+    Tap t of output o reads input o * stride + t * dilation - before; positions outside [0, length) are padding.
+    """
+
+    length: int
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @property
+    def out(self) -> int:
+        """Number of output positions."""
+        return max(0, (self.length + self.before + self.after - self.extent) // self.stride + 1)
+
+    @property
+    def extent(self) -> int:
+        """Input positions from the first tap to the last, both counted."""
+        return (self.size - 1) * self.dilation + 1
+
+    @property
+    def padded(self) -> int:
+        """Input positions that the outputs together read, padding counted."""
+        return (self.out - 1) * self.stride + self.extent if self.out else 0
+
+    def taps(self, position: int) -> tuple[int, int]:
+        """Half-open range of the taps of output `position` that read inside the input."""
+        start = position * self.stride - self.before
+        first = max(0, -(start // self.dilation)) if start < 0 else 0
+        last = min(self.size, -(-(self.length - start) // self.dilation))
+        return (first, last) if first < last else (0, 0)
+
+
+def make_window(
+    length: int, size: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0), out: int | None = None
+) -> Window:
+    """The window TensorFlow means by `padding` ("SAME", "VALID" or "EXPLICIT" with (before, after)).
+
+    out: the number of outputs, where a gradient knows it; it then also fixes `after`.
+    """
+    extent = (size - 1) * dilation + 1
+    before = after = 0
+    if padding == "SAME":
+        count = -(-length // stride)
+        total = max(0, (count - 1) * stride + extent - length)
+        before, after = total // 2, total - total // 2
+    elif padding == "EXPLICIT":
+        before, after = explicit
+    elif padding != "VALID":
+        raise ValueError(f"padding is {padding!r}, expected SAME, VALID or EXPLICIT")
+    window = Window(length, size, stride, dilation, before, after)
+    if out is not None and window.out != out:
+        raise ValueError(f"a window of {window} has {window.out} outputs, not {out}")
+    return window
+
+
+def attr_text(attrs: Mapping[str, Any], name: str, default: str = "") -> str:
+    """A string attr as str."""
+    value = attrs.get(name, default)
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the attrs of a 2-D convolution or pooling say, in the order height, width.
+
+    channels_last: NHWC (True) or NCHW. explicit: (before, after) pairs, used where padding is "EXPLICIT".
+    depth_stride, depth_size: of the channel axis (pooling over depth).
+    """
+
+    channels_last: bool
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    padding: str
+    explicit: tuple[tuple[int, int], tuple[int, int]]
+    sizes: tuple[int, int] = (1, 1)
+    depth_stride: int = 1
+    depth_size: int = 1
+
+    def windows(self, height: int, width: int, sizes: tuple[int, int] | None = None) -> tuple[Window, Window]:
+        """The windows over an image of that size; sizes: (k_h, k_w), from ksize when left out."""
+        k_h, k_w = sizes or self.sizes
+        return (
+            make_window(height, k_h, self.strides[0], self.dilations[0], self.padding, self.explicit[0]),
+            make_window(width, k_w, self.strides[1], self.dilations[1], self.padding, self.explicit[1]),
+        )
+
+
+def layout_of(attrs: Mapping[str, Any], strides: Sequence[int] | None = None, ksize: Sequence[int] | None = None) -> Layout:
+    """Read strides, dilations, padding, data_format, explicit_paddings and ksize.
+
+    strides, ksize: given where they are inputs of the node (MaxPoolV2) instead of attrs.
+    """
+    form = attr_text(attrs, "data_format", "NHWC")
+    if form not in ("NHWC", "NCHW"):
+        raise ValueError(f"data_format {form} is not NHWC or NCHW")
+    h, w, c = ("NHWC".index("H"), "NHWC".index("W"), 3) if form == "NHWC" else (2, 3, 1)
+    strides = [int(v) for v in (attrs["strides"] if strides is None else strides)]
+    dilations = [int(v) for v in attrs.get("dilations", ()) or (1, 1, 1, 1)]
+    pads = [int(v) for v in attrs.get("explicit_paddings", ()) or (0,) * 8]
+    sizes = [int(v) for v in (attrs.get("ksize", (1, 1, 1, 1)) if ksize is None else ksize)]
+    if strides[0] != 1 or sizes[0] != 1:
+        raise ValueError("windows over the batch axis do not exist")
+    return Layout(
+        channels_last=form == "NHWC",
+        strides=(strides[h], strides[w]),
+        dilations=(dilations[h], dilations[w]),
+        padding=attr_text(attrs, "padding"),
+        explicit=((pads[2 * h], pads[2 * h + 1]), (pads[2 * w], pads[2 * w + 1])),
+        sizes=(sizes[h], sizes[w]),
+        depth_stride=strides[c],
+        depth_size=sizes[c],
+    )
