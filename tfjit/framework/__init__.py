@@ -1,0 +1,1 @@
+"""What a graph is: types, shapes, attrs, ops, graphs and their GraphDefs."""

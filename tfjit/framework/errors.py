@@ -1,0 +1,249 @@
+"""The status codes as exceptions, with TensorFlow's names, numbers and constructor."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+OK: Final = 0
+CANCELLED: Final = 1
+UNKNOWN: Final = 2
+INVALID_ARGUMENT: Final = 3
+DEADLINE_EXCEEDED: Final = 4
+NOT_FOUND: Final = 5
+ALREADY_EXISTS: Final = 6
+PERMISSION_DENIED: Final = 7
+RESOURCE_EXHAUSTED: Final = 8
+FAILED_PRECONDITION: Final = 9
+ABORTED: Final = 10
+OUT_OF_RANGE: Final = 11
+UNIMPLEMENTED: Final = 12
+INTERNAL: Final = 13
+UNAVAILABLE: Final = 14
+DATA_LOSS: Final = 15
+UNAUTHENTICATED: Final = 16
+
+
+class OpError(Exception):
+    """A failure while building, placing or running a graph.
+
+    node_def: the NodeDef at fault, or None. op: the user's Operation, or None. message: what went wrong.
+    error_code: one of the codes of this module.
+    """
+
+    def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
+        super().__init__()
+        self._node_def = node_def
+        self._op = op
+        self._message = message
+        self._error_code = error_code
+        self._payloads: dict[str, bytes] = dict(args[0]) if args and isinstance(args[0], dict) else {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An Operation belongs to a graph of this process: only what the text says travels.
+        return _rebuild, (type(self), None, None, self._message, self._error_code)
+
+    @property
+    def message(self) -> str:
+        """What went wrong."""
+        return self._message
+
+    @property
+    def op(self) -> Any:
+        """The Operation of the user's graph that failed, or None."""
+        return self._op
+
+    @property
+    def node_def(self) -> Any:
+        """The NodeDef that failed, or None."""
+        if self._node_def is None and self._op is not None:
+            return getattr(self._op, "node_def", None)
+        return self._node_def
+
+    @property
+    def error_code(self) -> int:
+        """The status code."""
+        return self._error_code
+
+    @property
+    def experimental_payloads(self) -> dict[str, bytes]:
+        """Payloads of the status; empty unless a remote task sent some."""
+        return self._payloads
+
+    def __str__(self) -> str:
+        built_at = getattr(self._op, "built_at", None)
+        if built_at and "Built at " not in self._message:
+            return f"{self._message}\n\nBuilt at {built_at}"
+        return self._message
+
+
+def _rebuild(kind: type[OpError], node_def: Any, op: Any, message: str, code: int) -> OpError:
+    if kind is OpError:
+        return OpError(node_def, op, message, code)
+    return kind(node_def, op, message)  # type: ignore[call-arg]
+
+
+class CancelledError(OpError):
+    """The step, the queue operation or the session was cancelled."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, CANCELLED, *args)
+
+
+class UnknownError(OpError):
+    """An error whose kind is not known, as of a failing Python callback."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, UNKNOWN, *args)
+
+
+class InvalidArgumentError(OpError):
+    """An op or a call was given what it can't work on: a wrong shape, attr, name."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, INVALID_ARGUMENT, *args)
+
+
+class DeadlineExceededError(OpError):
+    """The step's time limit passed."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, DEADLINE_EXCEEDED, *args)
+
+
+class NotFoundError(OpError):
+    """A named thing does not exist: an op type, a node, a file."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, NOT_FOUND, *args)
+
+
+class AlreadyExistsError(OpError):
+    """What was to be created exists."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, ALREADY_EXISTS, *args)
+
+
+class PermissionDeniedError(OpError):
+    """The caller may not do this."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, PERMISSION_DENIED, *args)
+
+
+class ResourceExhaustedError(OpError):
+    """Memory or another resource ran out."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, RESOURCE_EXHAUSTED, *args)
+
+
+class FailedPreconditionError(OpError):
+    """The system is not in the state that the op needs: a variable without value."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, FAILED_PRECONDITION, *args)
+
+
+class AbortedError(OpError):
+    """The operation was aborted, typically by another one at the same time."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, ABORTED, *args)
+
+
+class OutOfRangeError(OpError):
+    """Past the end of a valid range: a closed and empty queue, an iterator at its end."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, OUT_OF_RANGE, *args)
+
+
+class UnimplementedError(OpError):
+    """Not implemented here: the message names the feature."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, UNIMPLEMENTED, *args)
+
+
+class InternalError(OpError):
+    """A mistake of tfjit itself; the message names the pass or part at fault."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, INTERNAL, *args)
+
+
+class UnavailableError(OpError):
+    """A task can't be reached now."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, UNAVAILABLE, *args)
+
+
+class DataLossError(OpError):
+    """A file or message is damaged beyond repair."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, DATA_LOSS, *args)
+
+
+class UnauthenticatedError(OpError):
+    """The caller's identity is not known."""
+
+    def __init__(self, node_def: Any, op: Any, message: str, *args: Any) -> None:
+        super().__init__(node_def, op, message, UNAUTHENTICATED, *args)
+
+
+class InvalidGraphError(InvalidArgumentError, ValueError):
+    """A graph that can't be built or imported.
+
+    TensorFlow raises ValueError from Python's graph building and INVALID_ARGUMENT from a session that is sent the same
+    graph; here one class serves both, so either `except` clause catches it.
+    """
+
+
+class InvalidDtypeError(InvalidArgumentError, TypeError):
+    """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError there."""
+
+
+_BY_CODE: Final[dict[int, type[OpError]]] = {
+    CANCELLED: CancelledError,
+    UNKNOWN: UnknownError,
+    INVALID_ARGUMENT: InvalidArgumentError,
+    DEADLINE_EXCEEDED: DeadlineExceededError,
+    NOT_FOUND: NotFoundError,
+    ALREADY_EXISTS: AlreadyExistsError,
+    PERMISSION_DENIED: PermissionDeniedError,
+    RESOURCE_EXHAUSTED: ResourceExhaustedError,
+    FAILED_PRECONDITION: FailedPreconditionError,
+    ABORTED: AbortedError,
+    OUT_OF_RANGE: OutOfRangeError,
+    UNIMPLEMENTED: UnimplementedError,
+    INTERNAL: InternalError,
+    UNAVAILABLE: UnavailableError,
+    DATA_LOSS: DataLossError,
+    UNAUTHENTICATED: UnauthenticatedError,
+}
+_CODE_OF: Final[dict[type[OpError], int]] = {kind: code for code, kind in _BY_CODE.items()}
+
+
+def exception_type_from_error_code(error_code: int) -> type[OpError]:
+    """The exception class of a status code. Raises KeyError for OK and unknown codes."""
+    return _BY_CODE[error_code]
+
+
+def error_code_from_exception_type(kind: type[OpError]) -> int:
+    """The status code of an exception class. Raises KeyError for a class that is not one of the sixteen."""
+    for base in kind.__mro__:
+        code = _CODE_OF.get(base)
+        if code is not None:
+            return code
+    raise KeyError(kind)
+
+
+def make_error(error_code: int, message: str, node_def: Any = None, op: Any = None) -> OpError:
+    """The exception of a status; a code without a class gives UnknownError."""
+    kind = _BY_CODE.get(error_code)
+    if kind is None:
+        return UnknownError(node_def, op, message)
+    return kind(node_def, op, message)  # type: ignore[call-arg]
