@@ -1,0 +1,518 @@
+"""Compiled kernels of this process: `KernelSource` -> addresses, from memory, the disk cache or the compiler process.
+
+`store.lookup(source)` is a dictionary look-up. `store.request(sources)` returns at once: what the disk holds is loaded by a
+background thread, what it lacks is compiled by worker processes (`kernels/compiler.py`) behind the caller's back.
+`store.compile(sources)` waits. This process never imports Numba.
+
+On disk a kernel is two files named by a key: KEY.py (the text, for people and tracebacks) and KEY.o (see object_file.py).
+The key hashes the text and all that decides what becomes of it: entries, flags, the versions of numba, llvmlite, LLVM and tfjit,
+the sources of what the text imports from tfjit.kernels, CPU name and features.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import queue
+import re
+import site
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfjit.kernels import loader
+from tfjit.kernels.object_file import DamagedObject, ObjectFile
+from tfjit.kernels.source import KernelSource
+
+log = logging.getLogger("tfjit.cache")
+
+_FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
+_PACKAGE = "tfjit.kernels"
+_IN_FLIGHT = 2  # requests given to one worker: it never waits for the next, and little is lost when it dies
+_FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
+
+
+class CompileError(Exception):
+    """A kernel could not be compiled; the message names it, its text file and the reason."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the store did. hits: loaded from disk; misses: not on disk; compiled, refused: answers of workers; times in ms."""
+
+    hits: int = 0
+    misses: int = 0
+    damaged: int = 0
+    compiled: int = 0
+    refused: int = 0
+    load_ms: float = 0.0
+    compile_ms: float = 0.0
+
+
+def default_directory() -> Path:
+    """TFJIT_CACHE_DIR, or the user's cache directory."""
+    named = os.environ.get("TFJIT_CACHE_DIR")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tfjit"
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "tfjit"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfjit"
+
+
+def _private_directory(parent: Path) -> tuple[Path | None, str]:
+    """(directory for object code, "") or (None, why there is none). Code in it is run: only we, or root, may write there."""
+    directory = parent / "kernels"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        return None, str(error)
+    if hasattr(os, "geteuid"):
+        if found.st_uid not in (os.geteuid(), 0):
+            return None, f"{directory} belongs to another user"
+        if stat.S_IMODE(found.st_mode) & 0o022:
+            if found.st_uid != os.geteuid():
+                return None, f"{directory} can be written by others"
+            try:
+                directory.chmod(0o700)
+            except OSError as error:
+                return None, str(error)
+    return directory, ""
+
+
+def _module_file(name: str) -> Path | None:
+    """The source file of a module below tfjit.kernels, given its full name."""
+    path = Path(__file__).parent.joinpath(*name.split(".")[2:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _imported(text: str, package: str = "") -> set[str]:
+    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative imports start from."""
+    names: set[str] = set(_IMPORT.findall(text))
+    for module, members in _FROM.findall(text):
+        if module.startswith("."):
+            up = len(module) - len(module.lstrip("."))
+            base = package.split(".")
+            module = ".".join([*base[: len(base) - up + 1], *filter(None, [module[up:]])])
+        if module != _PACKAGE and not module.startswith(_PACKAGE + "."):
+            continue
+        names.add(module)
+        names.update(f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members))
+    return {name for name in names if name != _PACKAGE and _module_file(name) is not None}
+
+
+@functools.cache
+def _module_hash(name: str) -> str:
+    """Hash of a module of tfjit.kernels and, through its imports, of all it uses from there."""
+    seen: set[str] = set()
+    digest = hashlib.sha256()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        file = _module_file(current)
+        if current in seen or file is None:
+            continue
+        seen.add(current)
+        text = file.read_text(encoding="utf-8")
+        digest.update(text.encode())
+        package = current if file.name == "__init__.py" else current.rpartition(".")[0]
+        waiting.extend(sorted(_imported(text, package)))
+    return digest.hexdigest()
+
+
+def _worker_path() -> str:
+    """PYTHONPATH of a worker: what this process inherited, and where it found tfjit and Numba if that was added at run time."""
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
+    for name in ("tfjit", "numba", "llvmlite", "numpy"):
+        spec = importlib.util.find_spec(name)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            folder = os.path.dirname(place)
+            if folder in sys.path and folder not in usual:
+                usual.add(folder)
+                inherited.append(folder)
+    return os.pathsep.join(inherited)
+
+
+@functools.cache
+def _environment() -> str:
+    """What besides a text and its imports decides the object code."""
+    from importlib import metadata
+
+    import llvmlite.binding as llvm
+    from tfjit.kernels import cpu_features
+
+    host = cpu_features.host()
+    try:
+        own = metadata.version("tfjit")
+    except metadata.PackageNotFoundError:
+        own = "source"
+    versions = (metadata.version("numba"), metadata.version("llvmlite"), llvm.llvm_version_info, own, sys.version_info[:2], _FORMAT)
+    return repr((versions, llvm.get_process_triple(), host.name, host.flags, _module_hash("tfjit.kernels.compiler")))
+
+
+def cache_key(source: KernelSource) -> str:
+    """Name of a kernel in the disk cache."""
+    imports = [_module_hash(name) for name in sorted(_imported(source.text))]
+    return hashlib.sha256(repr((source.digest, imports, _environment())).encode()).hexdigest()[:48]
+
+
+class _Worker:
+    """One compiler process and the thread that reads its answers."""
+
+    def __init__(self, answered: Callable[[_Worker, dict[str, object]], None], ended: Callable[[_Worker, int], None]) -> None:
+        self.in_flight: deque[str] = deque()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        environment["PYTHONPATH"] = _worker_path()
+        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory
+        verbose = "cache" in os.environ.get("TFJIT_LOG", "").split(",")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tfjit.kernels.compiler"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if verbose else subprocess.DEVNULL,
+            env=environment,
+            bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
+            close_fds=True,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
+        self._answered, self._ended = answered, ended
+        threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
+
+    def send(self, request: dict[str, object]) -> None:
+        """Hand over a request. Raises OSError when the process has gone."""
+        data = memoryview(json.dumps(request).encode() + b"\n")
+        assert self.process.stdin is not None
+        while data:
+            data = data[os.write(self.process.stdin.fileno(), data) :]
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        pending = b""
+        while True:
+            try:
+                received = os.read(self.process.stdout.fileno(), 1 << 20)
+            except OSError:
+                received = b""
+            if not received:
+                break
+            *lines, pending = (pending + received).split(b"\n")
+            for line in lines:
+                self._answered(self, json.loads(line))
+        self._ended(self, self.process.wait())
+
+    def close(self) -> None:
+        """Let the process end after the kernel in hand; called at exit."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if not self.in_flight:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.2)
+        if self.process.returncode is None:
+            self.process.returncode = 0  # it outlives us on purpose; its result serves the next process
+
+
+class KernelStore:
+    """Addresses of compiled kernels, and how they come to be. Safe to use from any thread."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        """directory: instead of `default_directory()`."""
+        self.counters = Counters()
+        self._parent = directory
+        self._directory: Path | None = None
+        self._directory_known = False
+        self._loaded: dict[KernelSource, dict[str, int]] = {}
+        self._refused: dict[KernelSource, str] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._pending: dict[KernelSource, str] = {}  # asked for and not settled -> key ("" until it is known)
+        self._by_key: dict[str, KernelSource] = {}
+        self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
+        self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._queue: deque[str] = deque()  # keys for the workers
+        self._workers: list[_Worker] = []
+        self._max_workers = 1
+        self._deaths: dict[str, int] = {}
+        self._closed = False
+
+    @property
+    def directory(self) -> Path | None:
+        """Where object code is kept; None when there is no usable directory (memory only)."""
+        if not self._directory_known:
+            parent = self._parent or default_directory()
+            self._directory, reason = _private_directory(parent)
+            self._directory_known = True
+            if reason:
+                log.warning("tfjit: compiled kernels are kept in memory only: %s", reason)
+        return self._directory
+
+    def lookup(self, source: KernelSource) -> dict[str, int] | None:
+        """Entry -> address if the kernel is loaded in this process."""
+        return self._loaded.get(source)
+
+    def refused(self, source: KernelSource) -> str | None:
+        """Why the kernel cannot be compiled, or None."""
+        return self._refused.get(source)
+
+    def refusals(self) -> dict[KernelSource, str]:
+        """Every refused kernel with its reason (tests treat one as an error)."""
+        return dict(self._refused)
+
+    def settled(self, sources: Iterable[KernelSource]) -> bool:
+        """True when each is loaded or refused."""
+        return all(source in self._loaded or source in self._refused for source in sources)
+
+    def request(self, sources: Iterable[KernelSource]) -> None:
+        """Start loading or compiling what is neither loaded, refused nor under way. Returns at once."""
+        with self._lock:
+            new = [s for s in dict.fromkeys(sources) if s not in self._loaded and s not in self._refused and s not in self._pending]
+            if not new or self._closed:
+                return
+            self._pending.update(dict.fromkeys(new, ""))
+            self._run_in_background(functools.partial(self._load_or_queue, new))
+
+    def when_ready(self, sources: Iterable[KernelSource], callback: Callable[[], None]) -> None:
+        """Request them; call back once when all are settled: at once if they are, else on a thread of the store."""
+        wanted = list(dict.fromkeys(sources))
+        self.request(wanted)
+        with self._lock:
+            if not self.settled(wanted):
+                self._waiting.append((wanted, callback))
+                return
+        callback()
+
+    def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None) -> None:
+        """Return when all are loaded. workers: compiler processes it may use at a time.
+
+        Raises CompileError when one is refused, TimeoutError after `timeout` seconds.
+        """
+        with self._lock:
+            self._max_workers = max(self._max_workers, workers)
+        self.request(sources)
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._closed or self.settled(sources), timeout)
+        if not done:
+            raise TimeoutError(f"{len(sources)} kernels are not compiled after {timeout} s")
+        for source in sources:
+            if source in self._refused:
+                raise CompileError(self._refused[source])
+        if not all(source in self._loaded for source in sources):
+            raise CompileError("the process is ending")
+
+    def _run_in_background(self, job: Callable[[], None]) -> None:
+        self._to_load.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, args=(self._to_load,), name="tfjit-store", daemon=True)
+            self._thread.start()
+
+    def _serve(self, jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+        while (job := jobs.get()) is not None:
+            job()
+
+    def _load_or_queue(self, sources: list[KernelSource]) -> None:
+        for source in sources:
+            try:
+                key = cache_key(source)
+                with self._lock:
+                    self._pending[source] = key
+                    self._by_key[key] = source
+                if not self._load_from_disk(source, key):
+                    self._enqueue(key)
+            except Exception as error:  # an unexpected failure settles the kernel, or its users would wait for ever
+                self._refuse(source, f"{type(error).__name__}: {error}")
+
+    def _load_from_disk(self, source: KernelSource, key: str) -> bool:
+        directory = self.directory
+        if directory is None:
+            self.counters.misses += 1
+            return False
+        path = directory / f"{key}.o"
+        try:
+            data = path.read_bytes()
+        except OSError:
+            self.counters.misses += 1
+            return False
+        try:
+            self._load(source, ObjectFile.decode(data))
+        except (DamagedObject, loader.MissingSymbol) as error:
+            self.counters.damaged += 1
+            self.counters.misses += 1
+            log.info("cache: %s is compiled again: %s", path, error)
+            return False
+        self.counters.hits += 1
+        return True
+
+    def _load(self, source: KernelSource, obj: ObjectFile) -> None:
+        start = time.perf_counter()
+        addresses = loader.load(obj)
+        self.counters.load_ms += (time.perf_counter() - start) * 1e3
+        self._settle(source, addresses)
+
+    def _settle(self, source: KernelSource, addresses: dict[str, int] | None = None, reason: str = "") -> None:
+        with self._lock:
+            if addresses is not None:
+                self._loaded[source] = addresses
+            else:
+                self._refused[source] = reason
+            key = self._pending.pop(source, "")
+            self._by_key.pop(key, None)
+            ready = [entry for entry in self._waiting if self.settled(entry[0])]
+            self._waiting = [entry for entry in self._waiting if entry not in ready]
+            self._changed.notify_all()
+        for _, callback in ready:
+            try:
+                callback()
+            except Exception:
+                log.exception("tfjit: a callback of the kernel store failed")
+
+    def _refuse(self, source: KernelSource, reason: str, path: str = "") -> None:
+        self.counters.refused += 1
+        message = f"kernel {source.title or source.digest[:12]!r}{f' ({path})' if path else ''} cannot be compiled: {reason}"
+        log.warning("tfjit: %s\nThe reference kernel serves it.", message)
+        self._settle(source, reason=message)
+
+    def _enqueue(self, key: str) -> None:
+        if os.environ.get("TFJIT_JIT") == "off":
+            with self._lock:
+                source = self._by_key[key]
+            self._settle(source, reason=f"kernel {source.title!r} is not in the cache and TFJIT_JIT=off")
+            return
+        with self._lock:
+            self._queue.append(key)
+            self._dispatch()
+
+    # callers hold the lock
+    def _dispatch(self) -> None:
+        while self._queue and not self._closed:
+            worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
+            if worker is None or (worker.in_flight and len(self._workers) < self._max_workers):
+                worker = _Worker(self._on_answer, self._on_end)
+                self._workers.append(worker)
+            if len(worker.in_flight) >= _IN_FLIGHT:
+                return
+            key = self._queue.popleft()
+            source = self._by_key[key]
+            worker.in_flight.append(key)
+            request = {
+                "key": key,
+                "text": source.text,
+                "entries": list(source.entries),
+                "arity": source.arity,
+                "fastmath": sorted(source.fastmath),
+                "title": source.title,
+                "directory": str(self.directory or ""),
+            }
+            try:
+                worker.send(request)
+            except OSError:
+                return  # its end is reported to _on_end, which queues the request again
+
+    def _on_answer(self, worker: _Worker, answer: dict[str, object]) -> None:
+        key = str(answer["key"])
+        with self._lock:
+            if key in worker.in_flight:
+                worker.in_flight.remove(key)
+            source = self._by_key.get(key)
+            self._dispatch()
+        if source is None:
+            return
+        self.counters.compile_ms += float(str(answer["ms"]))
+        if "error" in answer:
+            self._refuse(source, str(answer["error"]), str(answer["path"]))
+            return
+        self.counters.compiled += 1
+        try:
+            self._load(source, ObjectFile.decode(base64.b64decode(str(answer["object"]))))
+        except (DamagedObject, loader.MissingSymbol) as error:
+            self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
+
+    def _on_end(self, worker: _Worker, returncode: int) -> None:
+        lost: KernelSource | None = None
+        with self._lock:
+            if worker in self._workers:
+                self._workers.remove(worker)
+            keys = [key for key in worker.in_flight if key in self._by_key]
+            worker.in_flight.clear()
+            if keys and not self._closed:
+                first = keys[0]  # the kernel in hand; the others have done nothing wrong
+                self._deaths[first] = self._deaths.get(first, 0) + 1
+                if self._deaths[first] > 1:
+                    lost = self._by_key[first]
+                    keys = keys[1:]
+                self._queue.extendleft(reversed(keys))
+                self._dispatch()
+        if lost is not None:
+            self._refuse(lost, f"the compiler process ended twice over it (exit status {returncode})")
+
+    def close(self) -> None:
+        """End the workers and the background thread; what is loaded stays usable. Called at exit."""
+        with self._lock:
+            self._closed = True
+            workers, self._workers = self._workers, []
+            self._queue.clear()
+            self._to_load.put(None)
+            self._changed.notify_all()
+        for worker in workers:
+            worker.close()
+
+    def _after_fork(self) -> None:
+        """In a child: loaded kernels stay, workers and threads were the parent's; what was under way is asked for again."""
+        pending, waiting = list(self._pending), self._waiting
+        self._reset()
+        self._waiting = waiting
+        self._forked = pending
+        if pending:
+            self.request(pending)
+
+    def __repr__(self) -> str:
+        return f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, {len(self._refused)} refused>"
+
+    def snapshot(self) -> Counters:
+        """A copy of the counters."""
+        return replace(self.counters)
+
+
+store = KernelStore()
+atexit.register(store.close)
+
+
+def _before_fork() -> None:
+    loader.fork_lock().acquire()
+    store._lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    store._lock.release()
+    loader.fork_lock().release()
+
+
+def _after_fork_in_child() -> None:
+    loader.reset_after_fork()
+    store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
