@@ -1,0 +1,291 @@
+"""The command line: `tfjit run | explain | inspect | demo`.
+
+Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted. Results go to stdout, everything else to
+stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfjit import __version__
+from tfjit.framework.errors import OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from tfjit.model_file import ModelFile
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be meant."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: that of this process) and return its exit code."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        print(f"tfjit {args.name}: {error}", file=sys.stderr)
+        return 2
+    except OpError as error:
+        print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return _failed(error)
+    except (ValueError, TypeError, KeyError, RuntimeError, NotImplementedError) as error:
+        # What Session.run raises for feeds and fetches that do not fit, as TensorFlow's does.
+        print(f"tfjit {args.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return _failed(error)
+    except BrokenPipeError:
+        # The reader of stdout has seen enough. Closing stdout again at exit would complain, so it goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"tfjit {args.name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"tfjit {args.name}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _failed(error: BaseException) -> int:
+    """1, after the traceback where the user asked for it."""
+    if os.environ.get("TFJIT_FULL_TRACEBACK") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tfjit", description="Run TensorFlow 1 graphs, compiled with Numba.")
+    parser.add_argument("--version", action="version", version=f"tfjit {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="name", required=True, metavar="COMMAND")
+
+    def command(name: str, function: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=function)
+        return sub
+
+    model = "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
+    feed = {
+        "metavar": "NAME=FILE",
+        "action": "extend",
+        "nargs": "+",
+        "default": [],
+        "help": "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY",
+    }
+    fetch = {"metavar": "NAME", "action": "extend", "nargs": "+", "default": []}
+
+    run = command("run", _run, "Run a graph once and print or write what is fetched.")
+    run.add_argument("model", metavar="MODEL", help=model)
+    run.add_argument("--feed", **feed)
+    run.add_argument("--fetch", **fetch, help="tensor to compute, or operation to run; at least one")
+    run.add_argument("--out", metavar="DIR", type=Path, help="write each fetched value to DIR/NAME.npy instead of printing it")
+    run.add_argument("--trace", metavar="FILE", type=Path, help="write a timeline of the step, for chrome://tracing or Perfetto")
+
+    explain = command("explain", _explain, "Show what each pass did, the fused groups, and which kernel serves each node.")
+    explain.add_argument("model", metavar="MODEL", help=model)
+    explain.add_argument("--fetch", **fetch, help="tensor to compute; at least one")
+    explain.add_argument("--feed", **feed)
+    explain.add_argument(
+        "--shape", metavar="NAME=SIZES", action="extend", nargs="+", default=[], help="shape of a feed, as in images:0=1,8,8,1"
+    )
+
+    inspect = command("inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model.")
+    inspect.add_argument("model", metavar="MODEL", help=model)
+
+    demo = command("demo", _demo, "Classify the digits that come with tfjit and show how fast that is.")
+    demo.add_argument("--seconds", metavar="S", type=float, default=2.0, help="time to spend on each measurement (default 2)")
+    demo.add_argument("--no-tensorflow", action="store_true", help="do not time TensorFlow even if it is installed")
+    return parser
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    from tfjit.inspection import inspect_model
+
+    print(inspect_model(_read_model(args.model)))
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    import tfjit
+    from tfjit.progress import Progress
+    from tfjit.protos import RunMetadata, RunOptions
+
+    fetches = _fetches(args.fetch)
+    feeds = _feeds(args.feed)
+    if args.out is not None:
+        _writable_folder(args.out)
+    if args.trace is not None and not args.trace.parent.is_dir():
+        raise UsageError(f"--trace {args.trace}: there is no folder {args.trace.parent}")
+    model = _runnable(_read_model(args.model))
+    options = metadata = None
+    if args.trace is not None:
+        options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
+    with Progress(f"running {model.path.name}"), tfjit.Session(graph=model.graph_def) as session:
+        values = session.run(fetches, feeds, options=options, run_metadata=metadata)
+    for name, value in zip(fetches, values, strict=True):
+        if value is None:
+            print(f"{name}: done", file=sys.stderr)
+        elif args.out is not None:
+            _save(value, args.out / f"{_file_name(name)}.npy", name)
+        else:
+            print(_summary(name, value))
+    if metadata is not None:
+        from tfjit.timeline import write_timeline
+
+        count = write_timeline(metadata.step_stats, args.trace)
+        print(f"{args.trace}: {count} kernel runs", file=sys.stderr)
+    return 0
+
+
+def _explain(args: argparse.Namespace) -> int:
+    import tfjit
+    from tfjit.progress import Progress
+
+    fetches = _fetches(args.fetch)
+    shapes = _shapes(args.shape)
+    shapes.update({name: tuple(value.shape) for name, value in _feeds(args.feed).items()})
+    model = _runnable(_read_model(args.model))
+    with Progress(f"explaining {model.path.name}"), tfjit.Session(graph=model.graph_def) as session:
+        explanation = session.explain(fetches, shapes or None)
+    print(explanation)
+    return 0
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from tfjit.demo.digits import run_demo
+
+    if args.seconds <= 0:
+        raise UsageError(f"--seconds {args.seconds}: expected a positive number")
+    return run_demo(seconds=args.seconds, tensorflow=not args.no_tensorflow)
+
+
+def _read_model(name: str) -> ModelFile:
+    from tfjit.model_file import read_model
+
+    try:
+        return read_model(name)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file or folder {name}") from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _runnable(model: ModelFile) -> ModelFile:
+    """`model`, unless its variables would stay without values."""
+    if model.kind == "SavedModel":
+        raise UsageError(
+            f"{model.path} is a SavedModel; its variables cannot be loaded yet, so it can only be inspected. "
+            "Freeze it into a GraphDef to run it."
+        )
+    return model
+
+
+def _fetches(names: Sequence[str]) -> list[str]:
+    """The fetches without repetitions, in order."""
+    if not names:
+        raise UsageError("nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect MODEL` lists them)")
+    return list(dict.fromkeys(names))
+
+
+def _split(argument: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = argument.partition("=")
+    if not equals or not name or not value:
+        raise UsageError(f"{option} {argument}: expected {form}")
+    return name if ":" in name else f"{name}:0", value
+
+
+def _feeds(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensor name -> array, from NAME=FILE.npy and NAME=FILE.npz:ARRAY."""
+    feeds: dict[str, Any] = {}
+    for argument in arguments:
+        name, file = _split(argument, "--feed", "NAME=FILE.npy or NAME=FILE.npz:ARRAY")
+        if name in feeds:
+            raise UsageError(f"--feed {argument}: {name} is fed twice")
+        feeds[name] = _load(file, f"--feed {argument}")
+    return feeds
+
+
+def _load(file: str, option: str) -> np.ndarray[Any, Any]:
+    """The array in FILE.npy or FILE.npz:ARRAY. Nothing is unpickled."""
+    import numpy as np
+
+    path, array = file, ""
+    if not Path(file).exists() and ".npz:" in file:
+        path, _, array = file.rpartition(":")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise UsageError(f"{option}: there is no file {path}") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{option}: {path} is not an array that NumPy wrote: {error}") from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded as archive:
+        if not array and len(archive.files) == 1:
+            array = archive.files[0]
+        if array not in archive.files:
+            found = ", ".join(archive.files)
+            raise UsageError(f"{option}: {path} holds several arrays ({found}); name one of them, as in {path}:{archive.files[0]}")
+        value: np.ndarray[Any, Any] = archive[array]
+        return value
+
+
+def _shapes(arguments: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Tensor name -> shape, from NAME=1,8,8,1; "NAME=scalar" is the empty shape."""
+    shapes = {}
+    for argument in arguments:
+        name, text = _split(argument, "--shape", "NAME=SIZES, as in images:0=1,8,8,1")
+        try:
+            sizes = () if text == "scalar" else tuple(int(size) for size in text.split(","))
+        except ValueError:
+            raise UsageError(f"--shape {argument}: sizes are whole numbers with commas between, or the word scalar") from None
+        if any(size < 0 for size in sizes):
+            raise UsageError(f"--shape {argument}: sizes are not negative")
+        shapes[name] = sizes
+    return shapes
+
+
+def _writable_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error.strerror}") from None
+
+
+def _file_name(name: str) -> str:
+    """A tensor's name as a file name: "layer/probs:0" -> "layer_probs_0"."""
+    return name.lstrip("^").replace("/", "_").replace(":", "_")
+
+
+def _save(value: Any, path: Path, name: str) -> None:
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.dtype == object:  # strings: fixed-size bytes load without pickle
+        array = array.astype(np.bytes_)
+    np.save(path, array, allow_pickle=False)
+    print(f"{path}: {name} {array.dtype} {list(array.shape)}")
+
+
+def _summary(name: str, value: Any) -> str:
+    """Type, shape, range and first values of a fetched array, in one line or a few."""
+    import numpy as np
+
+    array = np.asarray(value)
+    text = f"{name}: {array.dtype} {list(array.shape)}"
+    if array.size > 1 and array.dtype.kind in "iuf":
+        text += f", min {array.min():.6g}, mean {array.mean(dtype=np.float64):.6g}, max {array.max():.6g}"
+    body = np.array2string(array, threshold=64, edgeitems=2, precision=6, max_line_width=120)
+    return f"{text}\n{body}"

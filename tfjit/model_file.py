@@ -1,0 +1,102 @@
+"""Read a model from a file: a GraphDef, a MetaGraphDef or a SavedModel, binary or text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError, Message
+
+from tfjit.framework import errors
+from tfjit.protos import GraphDef, MetaGraphDef, SavedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model as it stands in a file.
+
+    kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the meta graph that was chosen: what a Session takes.
+    """
+
+    path: Path
+    kind: str
+    size_bytes: int
+    message: GraphDef | MetaGraphDef
+
+    @property
+    def graph_def(self) -> GraphDef:
+        """The graph."""
+        return self.message.graph_def if isinstance(self.message, MetaGraphDef) else self.message
+
+    @property
+    def signatures(self) -> Mapping[str, Any]:
+        """SignatureDefs by name; none for a GraphDef."""
+        return self.message.signature_def if isinstance(self.message, MetaGraphDef) else {}
+
+
+def read_model(path: str | Path) -> ModelFile:
+    """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one tagged "serve", else the first).
+
+    Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or only part of one.
+    """
+    path = Path(path)
+    if path.is_dir():
+        inside = [path / name for name in ("saved_model.pb", "saved_model.pbtxt") if (path / name).is_file()]
+        if not inside:
+            raise errors.InvalidArgumentError(None, None, f"{path} is a folder without saved_model.pb, so it is not a SavedModel.")
+        path = inside[0]
+    content = path.read_bytes()
+    kind, message = _parse_text(path, content) if path.suffix in (".pbtxt", ".txt") else _parse(path, content)
+    if isinstance(message, SavedModel):
+        message = _choose(message, path)
+    graph = message.graph_def if isinstance(message, MetaGraphDef) else message
+    if not graph.node:
+        raise errors.InvalidArgumentError(None, None, f"{path} holds a {kind} without nodes.")
+    return ModelFile(path, kind, len(content), message)
+
+
+def _choose(model: SavedModel, path: Path) -> MetaGraphDef:
+    if not model.meta_graphs:
+        raise errors.InvalidArgumentError(None, None, f"{path} holds a SavedModel without meta graphs.")
+    return next((meta for meta in model.meta_graphs if "serve" in meta.meta_info_def.tags), model.meta_graphs[0])
+
+
+def _parse_text(path: Path, content: bytes) -> tuple[str, Any]:
+    from google.protobuf import text_format
+
+    reasons = []
+    for message_class in (GraphDef, MetaGraphDef, SavedModel):
+        try:
+            return message_class.DESCRIPTOR.name, text_format.Parse(content, message_class())
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            reasons.append(f"{message_class.DESCRIPTOR.name}: {error}")
+    raise errors.InvalidArgumentError(None, None, f"{path} is not the text of a model.\n  " + "\n  ".join(reasons))
+
+
+def _parse(path: Path, content: bytes) -> tuple[str, Any]:
+    """The message whose form fits. A wire format has no magic number, and the three share field numbers: the content decides."""
+    for message_class in (GraphDef, MetaGraphDef, SavedModel):
+        try:
+            message = message_class.FromString(content)
+        except DecodeError:
+            continue
+        if _fits(message):
+            return message_class.DESCRIPTOR.name, message
+    raise errors.InvalidArgumentError(
+        None, None, f"{path} ({len(content):,} bytes) is not a GraphDef, MetaGraphDef or SavedModel, or only a part of one."
+    )
+
+
+def _fits(message: Message) -> bool:
+    """Whether a message that parsed is one: each node names an op, and a meta graph or saved model holds such a graph."""
+    if isinstance(message, GraphDef):
+        return bool(message.node) and all(node.name and node.op for node in message.node)
+    if isinstance(message, MetaGraphDef):
+        return message.HasField("graph_def") and _fits(message.graph_def)
+    if isinstance(message, SavedModel):
+        return bool(message.meta_graphs) and all(_fits(meta) for meta in message.meta_graphs)
+    return False

@@ -1,0 +1,48 @@
+"""A word on stderr while slow work goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+
+class Progress:
+    """Context manager: says what is going on once it has taken `after_s` seconds, and then at growing intervals, and how long it took.
+
+    On a terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing.
+    """
+
+    def __init__(self, what: str, after_s: float = 1.0, stream: TextIO | None = None) -> None:
+        self._what = what
+        self._after_s = after_s
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._done = threading.Event()
+        self._shown = False
+        self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._started = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._done.set()
+        self._thread.join()
+        if self._shown:
+            self._write("failed" if kind else "done", end="\n")
+
+    def _tell(self) -> None:
+        wait_s = self._after_s
+        while not self._done.wait(wait_s):
+            self._shown = True
+            self._write("...", end="" if self._terminal else "\n")
+            wait_s = 0.5 if self._terminal else min(10.0, 2 * wait_s)
+
+    def _write(self, state: str, end: str) -> None:
+        start = "\r" if self._terminal else ""
+        self._stream.write(f"{start}tfjit: {self._what} {state} {time.monotonic() - self._started:.1f} s{end}")
+        self._stream.flush()

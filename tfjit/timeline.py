@@ -1,0 +1,41 @@
+"""Step statistics as a timeline file that chrome://tracing and Perfetto open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfjit.protos import StepStats
+
+
+def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
+    """One complete event a node and run: a row a thread, a process a device. Times in microseconds, with the nanoseconds as decimals."""
+    events: list[dict[str, Any]] = []
+    for process, device in enumerate(step_stats.dev_stats):
+        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": device.device}})
+        for thread, name in sorted(device.thread_names.items()):
+            events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}})
+        for node in device.node_stats:
+            duration_us = node.all_end_rel_nanos / 1e3 if node.all_end_rel_nanos else float(node.all_end_rel_micros)
+            start_us = node.all_start_nanos / 1e3 if node.all_start_nanos else float(node.all_start_micros)
+            events.append(
+                {
+                    "ph": "X",
+                    "name": node.node_name,
+                    "pid": process,
+                    "tid": node.thread_id,
+                    "ts": start_us,
+                    "dur": duration_us,
+                    "args": {"label": node.timeline_label or node.node_name},
+                }
+            )
+    return events
+
+
+def write_timeline(step_stats: StepStats, path: str | Path) -> int:
+    """Write the timeline of a step to `path` as JSON; returns the number of node runs in it."""
+    events = trace_events(step_stats)
+    Path(path).write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}), encoding="utf-8")
+    return sum(event["ph"] == "X" for event in events)
