@@ -1,0 +1,82 @@
+"""The interface between client and back end: all that the client knows of a session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfjit.framework import errors
+
+# values in the order the names were given -> fetched values in the order of the fetch names
+Runner = Callable[[Sequence[Any]], list[Any]]
+
+
+class BackendSession(ABC):
+    """A session behind the client. A SessionFactory may return any implementation.
+
+    Names are tensor names "x:0" for feeds and fetches, operation names for targets. Values are ndarrays (strings: object arrays of
+    bytes). Messages are tfjit's protobuf messages (ConfigProto, RunOptions, RunMetadata, CallableOptions, GraphDef).
+    """
+
+    @abstractmethod
+    def create(self, graph_def: Any) -> None:
+        """Give the session its first graph. Raises AlreadyExistsError when it has one."""
+
+    @abstractmethod
+    def extend(self, graph_def: Any) -> None:
+        """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and then keeps the old one."""
+
+    @abstractmethod
+    def run(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any = None,
+        metadata: Any = None,
+    ) -> list[Any]:
+        """One step. options: RunOptions; metadata: RunMetadata, filled in."""
+
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Runner:
+        """A function for many steps of one signature; a back end overrides this to make it cheaper than `run`."""
+
+        def runner(values: Sequence[Any]) -> list[Any]:
+            return self.run(list(zip(feeds, values, strict=True)), fetches, targets)
+
+        return runner
+
+    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+        """Start a step that is fed and fetched in parts; returns its handle."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support partial runs.")
+
+    def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+        """Feed and fetch a part of the step `handle`."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support partial runs.")
+
+    def make_callable(self, options: Any) -> int:
+        """A handle for `run_callable`. options: CallableOptions."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+
+    def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
+        """Run a callable with its feeds' values in order."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+
+    def release_callable(self, handle: int) -> None:
+        """Forget a callable."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
+
+    def explain(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]) -> Any:
+        """What the passes did and which kernel serves each node. feeds: names with a shape (internal form) or None."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not explain its plans.")
+
+    @abstractmethod
+    def list_devices(self) -> list[Any]:
+        """DeviceAttributes of every device."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Cancel what runs and refuse later runs."""
+
+    def destroy(self) -> None:
+        """Free plans, kernels, resources and own threads; `close` has run."""

@@ -1,0 +1,395 @@
+"""The session on local devices: graph, placement, plans, resources, and how a step is run."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors, settings
+from tfjit.framework.dtypes import DType
+from tfjit.framework.shape import Shape
+from tfjit.kernels.intraop import get_pool
+from tfjit.kernels.store import store
+from tfjit.runtime import pool as inter_op
+from tfjit.runtime import state_kernels
+from tfjit.runtime.backend import BackendSession, Runner
+from tfjit.runtime.cancellation import CancellationManager
+from tfjit.runtime.device import Device, DeviceManager, device_type_priorities
+from tfjit.runtime.factory import SessionFactory, SessionOptions
+from tfjit.runtime.kernel_query import has_kernel
+from tfjit.runtime.memory import OutputRecycler
+from tfjit.runtime.op_kernel import StepContext
+from tfjit.runtime.plan import Plan
+from tfjit.runtime.rendezvous import LocalRendezvous
+from tfjit.runtime.resources import SessionState, Variable
+from tfjit.runtime.step import StepEnvironment
+
+if TYPE_CHECKING:
+    from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
+    from tfjit.passes.view import DataflowGraph, Node
+    from tfjit.runtime.executor import DataflowPlan
+
+MAX_PLANS = 256
+_STEP_IDS = itertools.count(1)
+
+
+class DirectSession(BackendSession):
+    """A session that runs on the devices of this process.
+
+    graph: the whole placed graph, extended as it grows. state: variables, queues and streams, shared by all plans.
+    Thread-safe: concurrent runs share plans; `extend` waits for plan building only.
+    """
+
+    def __init__(self, options: SessionOptions) -> None:
+        config = options.config
+        self.options = options
+        self.config = config
+        _check_session_metadata(config)
+        self.devices = DeviceManager(config)
+        self.state = SessionState()
+        self.graph: DataflowGraph | None = None
+        self.closed = False
+        self.cancellation = CancellationManager()
+        self.recycler = OutputRecycler()
+        self.threads = settings.intra_op_threads(config)
+        self.straight_line = settings.straight_line(config)
+        self._pools = inter_op.PoolSet(config)
+        self._graph_lock = threading.RLock()
+        self._plan_lock = threading.Lock()
+        self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
+        self._runners: dict[tuple[Any, ...], Runner] = {}
+        self._running = 0
+        self._idle = threading.Condition()
+        self.plan_hits = 0
+        self.plan_misses = 0
+        self._callables: dict[int, tuple[Any, Runner | None]] = {}
+        self._callable_ids = itertools.count()
+        self._partial_runs: dict[str, Any] = {}
+        self._pass_options: PassOptions | None = None
+
+    # life
+
+    def create(self, graph_def: Any) -> None:
+        if self.graph is not None:
+            raise errors.AlreadyExistsError(None, None, "A Graph has already been created for this session.")
+        self.extend(graph_def)
+
+    def extend(self, graph_def: Any) -> None:
+        from tfjit.passes.place import place
+        from tfjit.passes.view import DataflowGraph
+
+        self._check_open()
+        with self._graph_lock:
+            graph = self.graph if self.graph is not None else DataflowGraph()
+            graph.extend(graph_def)
+            place(graph, self.pass_options())
+            self.graph = graph
+
+    def close(self) -> None:
+        self.cancellation.cancel()
+        self.closed = True
+        DirectSessionFactory.forget(self)
+
+    def destroy(self) -> None:
+        """Free plans, resources and own threads. Waits for running steps, which `close` has cancelled."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._running == 0)
+        with self._plan_lock:
+            self._plans.clear()
+            self._runners.clear()
+            self._callables.clear()
+            self._partial_runs.clear()
+        self.state.close()
+        self.recycler.clear()
+        self._pools.close()
+        self.graph = None
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Clear containers of every device (none named: the default one), then close."""
+        for manager in self.state.managers():
+            manager.clear(tuple(containers))
+        self.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise errors.CancelledError(None, None, "Session has been closed.")
+
+    def list_devices(self) -> list[Any]:
+        from tfjit.protos import DeviceAttributes
+
+        self._check_open()
+        return [
+            DeviceAttributes(
+                name=d.name,
+                device_type=d.device_type,
+                memory_limit=d.memory_limit_bytes,
+                incarnation=d.incarnation,
+                physical_device_desc=d.physical_device_desc,
+            )
+            for d in self.devices.devices
+        ]
+
+    # what plans ask of the session
+
+    def pass_options(self) -> PassOptions:
+        """How plans of this session are built, from its ConfigProto and the environment."""
+        if self._pass_options is None:
+            from tfjit.runtime.pass_options import make_pass_options
+
+            self._pass_options = make_pass_options(self.config, self.devices, has_kernel(device_type_priorities()))
+        return self._pass_options
+
+    def build_partitions(self, spec: RunSpec) -> tuple[list[Partition], PipelineReport]:
+        """Run the passes for one signature and feed shapes."""
+        from tfjit.passes.pipeline import build
+
+        with self._graph_lock:
+            if self.graph is None:
+                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            return build(self.graph, spec, self.pass_options())
+
+    def find_variable(self, node: Node) -> Variable:
+        """The Variable of a variable node."""
+        return state_kernels.find_variable(self.state, node.assigned_device or self.devices.default.name, node)
+
+    def step_environment(self, device: str) -> StepEnvironment:
+        """What a static step on `device` needs."""
+        pool = get_pool(self.threads) if self.threads > 1 else None
+        return StepEnvironment(self.devices.lookup(device), self.state, pool, self.threads, self.recycler, store.lookup)
+
+    def dataflow_plan(self, partitions: Sequence[Partition]) -> DataflowPlan:
+        """The same partitions, made ready for the dataflow executor."""
+        from tfjit.runtime.executor import DataflowPlan
+
+        return DataflowPlan(partitions, self.devices, self.state, self._pools)
+
+    @contextmanager
+    def step_context(self) -> Iterator[StepContext]:
+        """A step's identity, rendezvous and cancellation; ended when the block is left."""
+        cancellation = CancellationManager(self.cancellation)
+        rendezvous = LocalRendezvous()
+        if cancellation.cancelled:
+            self._check_open()
+        with self._idle:
+            self._running += 1
+        try:
+            yield StepContext(next(_STEP_IDS), cancellation, rendezvous)
+        finally:
+            cancellation.release()
+            rendezvous.close()
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    # runs
+
+    def plan(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Plan:
+        """The plan of a signature, whatever the order of its names."""
+        key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)))
+        with self._plan_lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                self.plan_hits += 1
+                return found
+            self.plan_misses += 1
+        made = Plan(self, key[0], tuple(dict.fromkeys(key[1])), key[2], [self._feed_dtype(name) for name in key[0]])
+        with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
+            found = self._plans.setdefault(key, made)
+            while len(self._plans) > MAX_PLANS:
+                old, _ = self._plans.popitem(last=False)
+                self._runners = {k: r for k, r in self._runners.items() if k[3] != old}
+            return found
+
+    def _feed_dtype(self, name: str) -> DType:
+        from tfjit.passes.feeds import feed_dtype
+
+        with self._graph_lock:
+            if self.graph is None:
+                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            return feed_dtype(self.graph, name)
+
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Runner:
+        self._check_open()
+        if len(set(feeds)) != len(feeds):
+            twice = next(name for name in feeds if list(feeds).count(name) > 1)
+            raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
+        plan = self.plan(feeds, fetches, targets)
+        feed_order = [list(feeds).index(name) for name in plan.feeds]
+        fetch_order = [plan.fetches.index(name) for name in fetches]
+        same_feeds = feed_order == list(range(len(feeds)))
+        same_fetches = fetch_order == list(range(len(plan.fetches)))
+        if same_feeds and same_fetches and all(d is not None for d in plan.np_dtypes):
+            return _fast_runner(self, plan)
+
+        def runner(values: Sequence[Any]) -> list[Any]:
+            if self.closed:
+                self._check_open()
+            results = plan.run([values[i] for i in feed_order])
+            return [results[i] for i in fetch_order]
+
+        return runner
+
+    def run(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any = None,
+        metadata: Any = None,
+    ) -> list[Any]:
+        names = tuple(name for name, _ in feeds)
+        values = [value for _, value in feeds]
+        timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
+            self.config.operation_timeout_in_ms if self.config is not None else 0
+        )
+        if options is None and metadata is None and not timeout_ms:
+            key = (names, tuple(fetches), tuple(targets))
+            runner = self._runners.get(key)
+            if runner is None:
+                runner = self._runners[key] = self.prepare(names, fetches, targets)
+            return runner(values)
+        from tfjit.runtime.run_options import run_with_options
+
+        return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
+
+    def make_callable(self, options: Any) -> int:
+        self._check_open()
+        runner: Runner
+        run_options = options.run_options if options.HasField("run_options") else None
+        feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
+        if run_options is None:
+            runner = self.prepare(feeds, fetches, targets)
+        else:
+
+            def runner(values: Sequence[Any]) -> list[Any]:
+                return self.run(list(zip(feeds, values, strict=True)), fetches, targets, run_options)
+
+        handle = next(self._callable_ids)
+        self._callables[handle] = (len(feeds), runner)
+        return handle
+
+    def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
+        self._check_open()
+        entry = self._callables.get(handle)
+        if entry is None:
+            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
+        count, runner = entry
+        if runner is None:
+            raise errors.InvalidArgumentError(None, None, f"Attempted to run callable after handle was released: {handle}")
+        if len(values) != count:
+            raise errors.InvalidArgumentError(None, None, f"Expected {count} feed tensors, but got {len(values)}")
+        return runner(values)
+
+    def release_callable(self, handle: int) -> None:
+        entry = self._callables.get(handle)
+        if entry is None:
+            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
+        self._callables[handle] = (entry[0], None)
+
+    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+        from tfjit.runtime.partial_run import PartialRun
+
+        self._check_open()
+        run = PartialRun(self, feeds, fetches, targets)
+        self._partial_runs[run.handle] = run
+        return run.handle
+
+    def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+        self._check_open()
+        run = self._partial_runs.get(handle)
+        if run is None:
+            raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        done = True
+        try:
+            results, done = run.step(feeds, fetches)
+        finally:
+            if done:
+                self._partial_runs.pop(handle, None)
+        return results  # type: ignore[no-any-return]
+
+    def explain(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]) -> Any:
+        from tfjit.runtime.explain import explain_plan
+
+        plan = self.plan([name for name, _ in feeds], fetches, targets)
+        shapes: dict[str, Shape] = dict(feeds)
+        return explain_plan(plan, tuple(shapes[name] for name in plan.feeds))
+
+
+def _fast_runner(session: DirectSession, plan: Plan) -> Runner:
+    """The runner of a plan whose names come in plan order: dtype and shape checks, one dictionary look-up, the step."""
+    variants = plan.variants
+    dtypes = plan.np_dtypes
+    if len(dtypes) == 1:
+        dtype0 = dtypes[0]
+
+        def runner_1(values: Sequence[Any]) -> list[Any]:
+            (a,) = values
+            variant = variants.get((a.shape,)) if a.dtype is dtype0 and a.flags.c_contiguous and not session.closed else None
+            if variant is None:
+                session._check_open()
+                return plan.run(values)
+            return variant.run(values)
+
+        return runner_1
+
+    def runner_n(values: Sequence[Any]) -> list[Any]:
+        variant = variants.get(tuple([a.shape for a in values]))
+        if variant is None or session.closed:
+            session._check_open()
+            return plan.run(values)
+        for a, dtype in zip(values, dtypes, strict=True):
+            if a.dtype is not dtype or not a.flags.c_contiguous:
+                return plan.run(values)
+        return variant.run(values)
+
+    return runner_n
+
+
+def _check_session_metadata(config: Any) -> None:
+    if config is None or not config.experimental.HasField("session_metadata"):
+        return
+    metadata = config.experimental.session_metadata
+    if metadata.version < 0:
+        raise errors.InvalidArgumentError(
+            None, None, f"Session version shouldn't be negative: name: \"{metadata.name}\" version: {metadata.version}"
+        )
+
+
+class DirectSessionFactory(SessionFactory):
+    """Serves target ''."""
+
+    _sessions: weakref.WeakSet[DirectSession] = weakref.WeakSet()
+    _sessions_lock = threading.Lock()
+
+    def accepts_options(self, options: SessionOptions) -> bool:
+        return options.target == ""
+
+    def make_session(self, options: SessionOptions) -> DirectSession:
+        session = DirectSession(options)
+        with self._sessions_lock:
+            self._sessions.add(session)
+        return session
+
+    def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
+        with self._sessions_lock:
+            sessions = list(self._sessions)
+            self._sessions.clear()
+        for session in sessions:
+            session.reset(containers)
+
+    @classmethod
+    def forget(cls, session: DirectSession) -> None:
+        """The session is closed: `reset` no longer concerns it."""
+        with cls._sessions_lock:
+            cls._sessions.discard(session)
+
+
+SessionFactory.register("DIRECT_SESSION", DirectSessionFactory())

@@ -1,0 +1,119 @@
+"""SessionFactory: which session serves a target."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfjit.framework import errors
+from tfjit.runtime.backend import BackendSession
+
+log = logging.getLogger("tfjit.session")
+
+
+@dataclass(slots=True)
+class Env:
+    """What a session takes from its surroundings: clock, file opener, environment variables. Tests replace them."""
+
+    now_us: Callable[[], int] = lambda: time.time_ns() // 1000
+    open: Callable[..., Any] = open
+    environ: Any = field(default_factory=lambda: os.environ)
+
+
+@dataclass(slots=True)
+class SessionOptions:
+    """How to make a session.
+
+    target: '' for local devices, 'grpc://host:port' for a cluster. config: tfjit ConfigProto.
+    session_resource: an object shared among sessions and kept alive by them.
+    custom_kernel_creator: asked first for each node's kernel (NodeDef -> RuntimeKernel, or None to decline).
+    """
+
+    target: str = ""
+    config: Any = None
+    env: Env = field(default_factory=Env)
+    session_resource: Any = None
+    custom_kernel_creator: Callable[[Any], Any] | None = None
+
+    def describe(self) -> str:
+        """The options in the form TensorFlow's factory errors print."""
+        config = " ".join(str(self.config).split()) if self.config is not None else ""
+        return f'target: "{self.target}" config: {config}'
+
+
+class SessionFactory(ABC):
+    """Makes sessions of one runtime type."""
+
+    _lock = threading.Lock()
+    _factories: dict[str, SessionFactory] = {}
+
+    @abstractmethod
+    def accepts_options(self, options: SessionOptions) -> bool:
+        """Whether this factory serves the target."""
+
+    @abstractmethod
+    def make_session(self, options: SessionOptions) -> BackendSession | None:
+        """A session, or None when it could not be made."""
+
+    def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
+        """Clear resource containers of the target and close its sessions."""
+        raise errors.UnimplementedError(None, None, "Reset()")
+
+    @classmethod
+    def register(cls, runtime_type: str, factory: SessionFactory) -> None:
+        """Make a factory known. A second one of the same name is logged and ignored."""
+        with cls._lock:
+            if runtime_type in cls._factories:
+                log.error("Two session factories are being registered under%s", runtime_type)
+                return
+            cls._factories[runtime_type] = factory
+
+    @classmethod
+    def get_factory(cls, options: SessionOptions) -> SessionFactory:
+        """The one factory that accepts `options`. Raises NotFoundError when none does, InternalError when several do."""
+        with cls._lock:
+            factories = dict(cls._factories)
+        accepted = {name: factory for name, factory in factories.items() if factory.accepts_options(options)}
+        if len(accepted) == 1:
+            return next(iter(accepted.values()))
+        registered = ", ".join(factories)
+        if not accepted:
+            raise errors.NotFoundError(
+                None,
+                None,
+                f"No session factory registered for the given session options: {{{options.describe()}}} "
+                f"Registered factories are {{{registered}}}.",
+            )
+        raise errors.InternalError(
+            None,
+            None,
+            f"Multiple session factories registered for the given session options: {{{options.describe()}}} "
+            f"Candidate factories are {{{', '.join(accepted)}}}. Registered factories are {{{registered}}}.",
+        )
+
+
+def new_session(options: SessionOptions) -> BackendSession:
+    """A session for the options. Raises as `SessionFactory.get_factory` does, and InternalError when the factory made none."""
+    session = SessionFactory.get_factory(options).make_session(options)
+    if session is None:
+        raise errors.InternalError(None, None, "Failed to create session.")
+    return session
+
+
+def try_new_session(options: SessionOptions) -> tuple[errors.OpError | None, BackendSession | None]:
+    """The second form: (status, session), status None when all went well."""
+    try:
+        return None, new_session(options)
+    except errors.OpError as error:
+        return error, None
+
+
+def reset(options: SessionOptions, containers: Sequence[str] = ()) -> None:
+    """Clear containers of the target; every session of it is closed."""
+    SessionFactory.get_factory(options).reset(options, containers)

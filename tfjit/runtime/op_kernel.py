@@ -1,0 +1,116 @@
+"""Kernels that need the session or the step: variables, queues, sends, prints. All other ops are computed in `tfjit.kernels`.
+
+A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking one is registered as asynchronous: it gets a `done`
+callback instead and must never hold a thread while it waits.
+
+Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference edge carries the `Variable`
+itself, a resource edge a `ResourceHandle`), or `DEAD`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.framework.dtypes import DType
+    from tfjit.framework.shape import Shape
+    from tfjit.runtime.cancellation import CancellationManager
+    from tfjit.runtime.device import Device
+    from tfjit.runtime.rendezvous import Rendezvous
+    from tfjit.runtime.resources import SessionState
+
+
+class _Dead:
+    """The value of an edge whose producer did not run (the untaken side of a Switch)."""
+
+    def __repr__(self) -> str:
+        return "DEAD"
+
+
+DEAD: Final = _Dead()
+
+
+@dataclass(slots=True)
+class StepContext:
+    """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled."""
+
+    step_id: int
+    cancellation: CancellationManager
+    rendezvous: Rendezvous
+    collector: Any = None  # StepStatsCollector while tracing
+    call_frame: Sequence[Any] = ()  # values of the _Arg nodes, by index
+    return_values: list[Any] = field(default_factory=list)  # filled by the _Retval nodes, by index
+
+
+@dataclass(slots=True)
+class OpContext:
+    """What a runtime kernel sees of its node and surroundings.
+
+    attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form.
+    frame: "frame:iteration" part of a rendezvous key ("0:0" outside loops).
+    """
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+    device: Device
+    session: SessionState
+    step: StepContext
+    input_dtypes: tuple[DType, ...] = ()
+    output_dtypes: tuple[DType, ...] = ()
+    output_shapes: tuple[Shape, ...] = ()
+    frame: str = "0:0"
+
+
+Done = Callable[[Sequence[Any] | BaseException], None]
+SyncKernel = Callable[[OpContext, Sequence[Any]], Sequence[Any]]
+AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeKernel:
+    """compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a thread of its own."""
+
+    compute: Callable[..., Any]
+    blocking: bool = False
+    expensive: bool = False
+
+
+_KERNELS: dict[str, RuntimeKernel] = {}
+
+
+def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKernel], SyncKernel]:
+    """Register a kernel that returns its outputs at once."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        for op_type in op_types:
+            _add(op_type, RuntimeKernel(compute, expensive=expensive))
+        return compute
+
+    return register
+
+
+def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
+    """Register a kernel that calls `done(outputs)` or `done(exception)` when it can, from any thread, exactly once."""
+
+    def register(compute: AsyncKernel) -> AsyncKernel:
+        for op_type in op_types:
+            _add(op_type, RuntimeKernel(compute, blocking=True))
+        return compute
+
+    return register
+
+
+def _add(op_type: str, kernel: RuntimeKernel) -> None:
+    if op_type in _KERNELS:
+        raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
+    _KERNELS[op_type] = kernel
+
+
+def find_runtime_kernel(op_type: str) -> RuntimeKernel | None:
+    """The runtime kernel of an op type, or None."""
+    return _KERNELS.get(op_type)

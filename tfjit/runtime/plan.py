@@ -1,0 +1,250 @@
+"""A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed shapes each.
+
+A variant starts on reference kernels. Behind it the native calls are built and their code compiled (or loaded from disk); then its
+step is replaced by the compiled one.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors, settings
+from tfjit.kernels.registry import NativeCall
+from tfjit.kernels.store import store
+from tfjit.runtime.lowering import Lowered, NotStatic, build_calls, lower
+from tfjit.runtime.op_kernel import StepContext
+from tfjit.runtime.step import Reroute, Step
+
+if TYPE_CHECKING:
+    from tfjit.framework.dtypes import DType
+    from tfjit.framework.shape import Shape
+    from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
+    from tfjit.runtime.direct_session import DirectSession
+    from tfjit.runtime.executor import DataflowPlan
+
+log = logging.getLogger("tfjit.plan")
+
+MAX_VARIANTS = 64
+
+
+class _Background:
+    """One daemon thread of the process that upgrades variants, so that no caller waits for a builder or a compile."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run `job` later; it must not raise."""
+        self._jobs.put(job)
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # not alive: after a fork
+                self._thread = threading.Thread(target=self._run, name="tfjit-upgrade", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+_BACKGROUND = _Background()
+
+
+class Variant:
+    """A plan for known feed shapes.
+
+    report: what the passes did. lowered: the single static partition's instructions, or None when the dataflow executor runs it, and
+    then `dynamic_reason` says why.
+    """
+
+    def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
+        self.plan = plan
+        self.feed_shapes = feed_shapes
+        session = plan.session
+        self.partitions: list[Partition]
+        self.report: PipelineReport
+        self.partitions, self.report = session.build_partitions(plan.spec(feed_shapes))
+        self.lowered: Lowered | None = None
+        self.step: Step | None = None
+        self.dataflow: DataflowPlan | None = None
+        self.dynamic_reason = ""
+        self.compile_done = threading.Event()
+        self.failure: BaseException | None = None
+        self._lock = threading.Lock()
+        if not session.straight_line:
+            self.dynamic_reason = "the straight-line step is turned off"
+        elif len(self.partitions) > 1:
+            self.dynamic_reason = f"{len(self.partitions)} partitions"
+        else:
+            try:
+                self.lowered = lower(self.partitions[0].graph, session.find_variable, len(plan.feeds))
+            except NotStatic as why:
+                self.dynamic_reason = str(why)
+        self.needs_context = True
+        if self.lowered is not None:
+            self.needs_context = any(i.serving == "runtime" for i in self.lowered.instructions)
+            self._start()
+        else:
+            self.compile_done.set()
+
+    def _start(self) -> None:
+        mode = settings.jit_mode(self.plan.session.config)
+        if mode == "off":
+            self.compile_done.set()
+            self.step = self._make_step()
+        elif mode == "eager":
+            self._build_calls()
+            store.compile(self._sources())
+            self.compile_done.set()
+            self.step = self._make_step()
+        else:
+            self.step = self._make_step()
+            _BACKGROUND.submit(self._upgrade)
+
+    def _make_step(self) -> Step:
+        assert self.lowered is not None
+        session = self.plan.session
+        return Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
+
+    def _sources(self) -> list[Any]:
+        assert self.lowered is not None
+        found: dict[Any, None] = {}
+        for instruction in self.lowered.instructions:
+            if instruction.call is not None:
+                found.update(dict.fromkeys(instruction.call.sources()))
+        return list(found)
+
+    def _build_calls(self) -> None:
+        assert self.lowered is not None
+        build_calls(self.lowered)
+
+    def _upgrade(self) -> None:
+        try:
+            self._build_calls()
+            sources = self._sources()
+        except BaseException as error:  # a builder's bug must not end the thread that serves every session
+            self._fail(error)
+            return
+        store.when_ready(sources, lambda: _BACKGROUND.submit(self._swap))
+        store.request(sources)
+
+    def _swap(self) -> None:
+        try:
+            if not self.plan.session.closed:
+                self.step = self._make_step()
+        except BaseException as error:
+            self._fail(error)
+            return
+        self.compile_done.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
+        self.compile_done.set()
+
+    def refused(self) -> list[tuple[str, str]]:
+        """(node, reason) of every instruction that a refused compilation leaves to its reference kernel."""
+        found = []
+        for instruction in self.lowered.instructions if self.lowered is not None else ():
+            for source in instruction.call.sources() if instruction.call is not None else ():
+                why = store.refused(source)
+                if why:
+                    found.append((instruction.node.name, why))
+        return found
+
+    def run(self, values: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
+        """One step. values: arrays in the plan's feed order."""
+        step = self.step
+        if step is not None:
+            if context is None and self.needs_context:
+                with self.plan.session.step_context() as made:
+                    return self._run_step(step, values, made)
+            return self._run_step(step, values, context)
+        if context is None:
+            with self.plan.session.step_context() as made:
+                return self._dataflow().run(values, made)
+        return self._dataflow().run(values, context)
+
+    def _run_step(self, step: Step, values: Sequence[np.ndarray], context: StepContext | None) -> list[Any]:
+        try:
+            return step.run(values, context)
+        except Reroute as why:
+            log.debug("plan %s: %s", self.plan.name, why)
+        if context is None:
+            with self.plan.session.step_context() as made:
+                return self._dataflow().run(values, made)
+        return self._dataflow().run(values, context)
+
+    def _dataflow(self) -> DataflowPlan:
+        with self._lock:
+            if self.dataflow is None:
+                self.dataflow = self.plan.session.dataflow_plan(self.partitions)
+            return self.dataflow
+
+    def native_calls(self) -> Mapping[str, NativeCall]:
+        """node -> the compiled launches that serve (or will serve) it."""
+        if self.lowered is None:
+            return {}
+        return {i.node.name: i.call for i in self.lowered.instructions if i.call is not None}
+
+
+class Plan:
+    """All that is kept for one signature. feeds and fetches are tensor names in a fixed order; dtypes are the feeds'."""
+
+    def __init__(
+        self, session: DirectSession, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
+    ) -> None:
+        self.session = session
+        self.feeds, self.fetches, self.targets = feeds, fetches, targets
+        self.dtypes = tuple(dtypes)
+        self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
+        self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
+        self.variants: OrderedDict[tuple[tuple[int, ...], ...], Variant] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
+        """The passes' description of a run with these feed shapes."""
+        from tfjit.passes.pipeline import RunSpec
+
+        types = {name: (dtype, shape) for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)}
+        return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types)
+
+    def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
+        """The variant for these feed shapes, built if it is new."""
+        found = self.variants.get(shapes)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self.variants.get(shapes)
+            if found is None:
+                found = Variant(self, shapes)
+                self.variants[shapes] = found
+                if len(self.variants) > MAX_VARIANTS:
+                    self.variants.popitem(last=False)
+            return found
+
+    def run(self, values: Sequence[Any], context: StepContext | None = None) -> list[Any]:
+        """One step. values: in feed order; ndarrays of the feeds' dtypes (other edge values for resources and variants)."""
+        shapes = []
+        for value, dtype in zip(values, self.np_dtypes, strict=True):
+            if dtype is None:
+                shapes.append(())
+                continue
+            if value.dtype is not dtype and value.dtype != dtype:
+                name = self.feeds[len(shapes)]
+                raise errors.InvalidArgumentError(
+                    None, None, f"the value fed for {name} has dtype {value.dtype}, expected {self.dtypes[len(shapes)].name}"
+                )
+            shapes.append(value.shape)
+        variant = self.variants.get(tuple(shapes))
+        if variant is None:
+            variant = self.variant(tuple(shapes))
+        return variant.run([v if d is None or v.flags.c_contiguous else np.array(v, order="C") for v, d in zip(values, self.np_dtypes)], context)

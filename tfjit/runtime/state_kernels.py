@@ -1,0 +1,157 @@
+"""Runtime kernels of variables: creation, assignment, reads, initialisation tests.
+
+In a static step a reference or resource edge is the `Variable` itself, and so it is in the dataflow executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.runtime.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.resources import DEFAULT_CONTAINER, SessionState, Variable
+
+if TYPE_CHECKING:
+    from tfjit.passes.view import Node
+
+
+def find_variable(session: SessionState, device: str, node: Node) -> Variable:
+    """The session's variable behind a Variable, VariableV2 or VarHandleOp node placed on `device`."""
+    return _variable(session, device, node.op, node.name, node.attrs)
+
+
+def _variable(session: SessionState, device: str, op: str, node_name: str, attrs: Any) -> Variable:
+    name = attrs.get("shared_name", b"").decode() or node_name
+    container = attrs.get("container", b"").decode() or DEFAULT_CONTAINER
+    return session.variable(device, container, name, attrs["dtype"], attrs["shape"].dims_tuple, op == "VarHandleOp")
+
+
+@runtime_kernel("Variable", "VariableV2", "VarHandleOp")
+def variable_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The variable itself stands for the reference or handle."""
+    return (_variable(ctx.session, ctx.device.name, ctx.op, ctx.name, ctx.attrs),)
+
+
+@runtime_kernel("ReadVariableOp")
+def read_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """A copy of the value: later assignments do not show through."""
+    return (inputs[0].initialized_value().copy(),)
+
+
+@runtime_kernel("Assign")
+def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Assign to a reference variable; the reference goes on."""
+    variable, value = inputs
+    value = np.asarray(value)
+    if ctx.attrs.get("validate_shape", True):
+        declared = variable.shape
+        if declared is not None and not _compatible(declared, value.shape):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                "Assign requires shapes of both tensors to match. "
+                f"lhs shape= {_brackets(declared)} rhs shape= {_brackets(value.shape)}",
+            )
+    variable.assign(value)
+    return (variable,)
+
+
+@runtime_kernel("AssignVariableOp")
+def assign_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Assign to a resource variable. Raises InvalidArgumentError on another dtype, or another shape when validate_shape is set."""
+    variable, value = inputs
+    value = np.asarray(value)
+    if ctx.attrs["dtype"] != variable.dtype:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Variable and value dtypes don't match; respectively, {variable.dtype.name} and {ctx.attrs['dtype'].name}",
+        )
+    if ctx.attrs.get("validate_shape", False) and variable.shape is not None and not _compatible(variable.shape, value.shape):
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Assign requires shapes of both tensors to match. lhs shape= {_brackets(variable.shape)} rhs shape= {_brackets(value.shape)}",
+        )
+    variable.assign(value)
+    return ()
+
+
+def _same_shape(variable: Variable, value: np.ndarray, what: str) -> np.ndarray:
+    current = variable.initialized_value()
+    if current.shape != value.shape:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"{what} requires shapes of both tensors to match. lhs shape= {_brackets(current.shape)} rhs shape= {_brackets(value.shape)}",
+        )
+    return current
+
+
+@runtime_kernel("AssignAdd", "AssignAddVariableOp")
+def assign_add(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """variable += value, atomically."""
+    variable, value = inputs
+    with variable.lock:
+        current = _same_shape(variable, np.asarray(value), ctx.op)
+        np.add(current, value, out=current)
+    return (variable,) if ctx.op == "AssignAdd" else ()
+
+
+@runtime_kernel("AssignSub", "AssignSubVariableOp")
+def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """variable -= value, atomically."""
+    variable, value = inputs
+    with variable.lock:
+        current = _same_shape(variable, np.asarray(value), ctx.op)
+        np.subtract(current, value, out=current)
+    return (variable,) if ctx.op == "AssignSub" else ()
+
+
+@runtime_kernel("IsVariableInitialized", "VarIsInitializedOp")
+def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Whether the variable has a value, as a bool scalar."""
+    return (np.array(inputs[0].value is not None),)
+
+
+@runtime_kernel("VariableShape")
+def variable_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The shape of a resource variable's value, as out_type [rank]."""
+    return (np.array(inputs[0].initialized_value().shape, ctx.attrs["out_type"].as_numpy_dtype),)
+
+
+@runtime_kernel("DestroyResourceOp")
+def destroy_resource(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Forget the variable's value. Raises NotFoundError when it has none, unless ignore_lookup_error."""
+    variable = inputs[0]
+    if variable.value is None and not ctx.attrs.get("ignore_lookup_error", True):
+        raise errors.NotFoundError(None, None, f"Resource {variable.container}/{variable.name} does not exist.")
+    variable.clear()
+    return ()
+
+
+@runtime_kernel("CountUpTo", "ResourceCountUpTo")
+def count_up_to(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The value before adding one. Raises OutOfRangeError at the limit."""
+    variable = inputs[0]
+    limit = ctx.attrs["limit"]
+    with variable.lock:
+        current = variable.initialized_value()
+        if current.shape != ():
+            raise errors.InvalidArgumentError(None, None, f"input is not a scalar: {_brackets(current.shape)}")
+        before = current.copy()
+        if before >= limit:
+            raise errors.OutOfRangeError(None, None, f"Reached limit of {limit}")
+        current += 1
+    return (before,)
+
+
+def _compatible(declared: Sequence[int | None], shape: Sequence[int]) -> bool:
+    return len(declared) == len(shape) and all(d is None or d == s for d, s in zip(declared, shape, strict=True))
+
+
+def _brackets(shape: Sequence[int | None]) -> str:
+    return f"[{','.join('?' if d is None else str(d) for d in shape)}]"

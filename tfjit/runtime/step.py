@@ -1,0 +1,520 @@
+"""A static partition made runnable: one arena, argument blocks, instruction tables, and a generated straight-line function.
+
+Compiled instructions that follow each other are one *stretch*: one call of the walker (`kernels/walker.py`) over a table of
+code addresses and argument blocks. Python kernels stand between stretches. The generated function only fetches what a stretch
+needs (fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
+
+Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*; concurrent runs of one step each
+take an instance from a free list.
+"""
+
+from __future__ import annotations
+
+import linecache
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.kernels.intraop import IntraOpPool
+from tfjit.kernels.registry import Launch, Pointer, find_initial_state
+from tfjit.kernels.source import KernelSource, Source
+from tfjit.kernels.walker import StepTable, get_walker
+from tfjit.runtime.device import Device
+from tfjit.runtime.lowering import Instruction, Lowered, Value
+from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
+from tfjit.runtime.op_kernel import OpContext, StepContext
+from tfjit.runtime.resources import SessionState
+
+KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval
+CHUNKS_PER_THREAD = 4
+STATUS_WORDS = 2
+
+
+class Reroute(Exception):
+    """The step's assumptions do not hold for this run (a variable changed its shape); the dataflow executor must run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnvironment:
+    """What a step needs from its session. threads: intra-op threads. addresses: compiled entries of a source, or None."""
+
+    device: Device
+    session: SessionState
+    pool: IntraOpPool | None
+    threads: int
+    recycler: OutputRecycler
+    addresses: Callable[[KernelSource], Mapping[str, int] | None]
+
+
+@dataclass(slots=True)
+class _Patch:
+    """A word of the argument blocks that gets an array's data address at each call. array: name in the generated code."""
+
+    array: str
+    word: int
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks)."""
+
+    rows: list[tuple[int, int, int]] = field(default_factory=list)
+    owners: list[tuple[Instruction, Launch]] = field(default_factory=list)
+    patches: list[_Patch] = field(default_factory=list)
+    cost_ns: float = 0.0
+    index: int = 0
+
+
+class Step:
+    """A runnable static partition.
+
+    native: whether any instruction is served by compiled code. `run` is safe to call from several threads.
+    """
+
+    def __init__(self, lowered: Lowered, env: StepEnvironment, name: str) -> None:
+        self._lowered = lowered
+        self._env = env
+        self._name = name
+        self._free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
+        self._lock = threading.Lock()
+        self._walk = get_walker()
+        self._layout = _Layout(lowered, env, compiled=self._walk is not None)
+        self.native = bool(self._layout.stretches)
+        self.arena_bytes = self._layout.arena_bytes
+        self._text = self._layout.generate()
+        filename = f"<tfjit step {name}>"
+        linecache.cache[filename] = (len(self._text), None, self._text.splitlines(keepends=True), filename)
+        self._code = compile(self._text, filename, "exec")
+
+    @property
+    def text(self) -> str:
+        """The generated function, for dumps and explanations."""
+        return self._text
+
+    def serving(self, instruction: Instruction) -> str:
+        """How this step serves an instruction: "native" or what its lowering says."""
+        return "native" if id(instruction) in self._layout.native_ids else instruction.serving
+
+    def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
+        """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
+        try:
+            instance = self._free.pop()
+        except IndexError:
+            instance = self._instantiate()
+        try:
+            return instance(feeds, context)
+        finally:
+            self._free.append(instance)
+
+    def _instantiate(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
+        with self._lock:
+            scope = self._layout.instance_scope()
+        scope["walk"] = self._walk
+        exec(self._code, scope)
+        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = scope["make"]()
+        return step
+
+
+class _Layout:
+    """Where everything of a step lies; shared by its instances."""
+
+    def __init__(self, lowered: Lowered, env: StepEnvironment, compiled: bool) -> None:
+        self.lowered = lowered
+        self.env = env
+        self.native_ids: set[int] = set()
+        self.stretches: list[_Stretch] = []
+        self.segments: list[_Stretch | tuple[int, Instruction]] = []
+        self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
+        self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
+        self.words: list[int] = []
+        self.arena_words: list[tuple[int, int]] = []  # (word, offset in the arena)
+        self.views: dict[str, tuple[int, Value]] = {}  # name -> (arena offset, value): ndarray views of arena memory
+        self._temps: dict[tuple[int, int], Interval] = {}
+        self._buffers: dict[int, Interval] = {}  # root value index -> life in the arena
+        self._fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
+        self._addresses: dict[KernelSource, Mapping[str, int]] = {}
+        self._choose(compiled)
+        self._place_buffers()
+        # in-place chains stand under several values but are one interval
+        lives = {id(life): life for life in self._buffers.values()}
+        self.arena_bytes = lay_out([*lives.values(), *self._temps.values()])
+        self._build_segments()
+
+    def _choose(self, compiled: bool) -> None:
+        """Native where every piece of code the call needs is compiled."""
+        if not compiled:
+            return
+        for instruction in self.lowered.instructions:
+            call = instruction.call
+            if call is None:
+                continue
+            sources = call.sources()
+            for source in sources:
+                if source not in self._addresses:
+                    found = self.env.addresses(source)
+                    if found is not None:
+                        self._addresses[source] = found
+            if all(source in self._addresses for source in sources):
+                self.native_ids.add(id(instruction))
+
+    def _is_native(self, instruction: Instruction) -> bool:
+        return id(instruction) in self.native_ids
+
+    def _place_buffers(self) -> None:
+        fetched_roots = {value.root.index for value in self.lowered.fetches}
+        for position, instruction in enumerate(self.lowered.instructions):
+            if not self._is_native(instruction):
+                continue
+            assert instruction.call is not None
+            sharing = dict(instruction.call.in_place)
+            for slot, value in enumerate(instruction.outputs):
+                if value.storage != "buffer" or value.base is not None:
+                    continue
+                if value.index in fetched_roots and value.shape != ():
+                    self._fresh[value.index] = value
+                    continue
+                source = instruction.inputs[sharing[slot]].root if slot in sharing else None
+                reusable = (
+                    source is not None
+                    and source.index in self._buffers
+                    and source.last == position
+                    and source.index not in fetched_roots
+                    and sum(1 for v in instruction.inputs if v.root is source) == 1
+                    and self._buffers[source.index].last == position
+                    and align(self._buffers[source.index].nbytes) >= align(value.spec.nbytes)
+                )
+                if reusable and source is not None:
+                    life = self._buffers[source.index]
+                    life.last = max(value.last, position)
+                    self._buffers[value.index] = life
+                else:
+                    self._buffers[value.index] = Interval(value.spec.nbytes, position, max(value.last, position))
+            for i, nbytes in enumerate(instruction.call.temp_bytes):
+                self._temps[position, i] = Interval(nbytes, position, position)
+
+    def _build_segments(self) -> None:
+        stretch: _Stretch | None = None
+        for position, instruction in enumerate(self.lowered.instructions):
+            if self._is_native(instruction):
+                if stretch is None:
+                    stretch = _Stretch(index=len(self.stretches))
+                    self.stretches.append(stretch)
+                    self.segments.append(stretch)
+                self._add_launches(stretch, position, instruction)
+            else:
+                stretch = None
+                self.segments.append((position, instruction))
+
+    def _add_launches(self, stretch: _Stretch, position: int, instruction: Instruction) -> None:
+        call = instruction.call
+        assert call is not None
+        self.constants.extend(call.constants)
+        for launch in call.launches:
+            block = len(self.words)
+            self.words.extend((0,) * STATUS_WORDS)
+            for word in launch.words:
+                if isinstance(word, Pointer):
+                    self._point(stretch, position, instruction, word)
+                else:
+                    self.words.append(_signed(word))
+            chunks = launch.chunks
+            if self.env.threads <= 1 or self.env.pool is None:
+                chunks = 1
+            else:
+                chunks = min(chunks, CHUNKS_PER_THREAD * self.env.threads)
+            stretch.rows.append((self._addresses[launch.source][launch.entry], block, chunks))
+            stretch.owners.append((instruction, launch))
+            stretch.cost_ns += launch.cost_ns
+
+    def _point(self, stretch: _Stretch, position: int, instruction: Instruction, pointer: Pointer) -> None:
+        word = len(self.words)
+        self.words.append(0)
+        assert instruction.call is not None
+        if pointer.kind == "code":
+            assert pointer.source is not None
+            self.words[word] = self._addresses[pointer.source][pointer.entry]
+        elif pointer.kind == "const":
+            self.words[word] = instruction.call.constants[pointer.index].ctypes.data + pointer.offset
+        elif pointer.kind == "temp":
+            self.arena_words.append((word, self._temps[position, pointer.index].offset + pointer.offset))
+        elif pointer.kind == "state":
+            make = find_initial_state(instruction.node.op)
+            assert make is not None, f"{instruction.node.op} has no initial state"
+            state = self.env.session.node_state(instruction.node.name, lambda: make(instruction.spec))
+            self.constants.append(state)
+            self.words[word] = state.ctypes.data + pointer.offset
+        else:
+            value = (instruction.inputs if pointer.kind == "in" else instruction.outputs)[pointer.index]
+            self._point_at(stretch, word, value.root, pointer.offset)
+
+    def _point_at(self, stretch: _Stretch, word: int, root: Value, offset: int) -> None:
+        if root.storage == "const":
+            assert root.array is not None
+            array = np.require(root.array, requirements=["C", "A"])
+            self.constants.append(array)
+            self.words[word] = array.ctypes.data + offset
+        elif root.index in self._buffers:
+            self.arena_words.append((word, self._buffers[root.index].offset + offset))
+        else:
+            if offset:
+                raise errors.InternalError(None, None, f"pointer with an offset into the unplanned memory of {root.producer}")
+            stretch.patches.append(_Patch(self.name_of(root), word))
+
+    def name_of(self, root: Value) -> str:
+        """The generated code's name for an array that is not at a planned address."""
+        if root.storage == "feed":
+            return f"f{root.feed}"
+        if root.storage in ("variable", "handle"):
+            return self._variable_name(root)
+        return f"x{root.index}"
+
+    def _variable_name(self, root: Value) -> str:
+        name = f"v{id(root.variable)}"
+        self.scope.setdefault(f"var_{name}", root.variable)
+        return name
+
+    def generate(self) -> str:
+        """The text of `make()`, which returns the instance's step function."""
+        source = Source()
+        with source.block("def make():"), source.block("def step(feeds, context):"):
+            self._emit_feeds(source)
+            known: set[str] = set()  # variables whose buffer the code has at hand
+            made: set[int] = set()
+            for segment in self.segments:
+                if isinstance(segment, _Stretch):
+                    self._emit_stretch(source, segment, known, made)
+                else:
+                    self._emit_python(source, *segment, known)
+            self._emit_return(source, known)
+        source.line("    return step")
+        return source.text()
+
+    def _emit_feeds(self, source: Source) -> None:
+        count = 1 + max(self.lowered.feeds, default=-1)
+        if count:
+            source.line(", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds")
+
+    def _emit_variable(self, source: Source, value: Value, known: set[str]) -> str:
+        name = self._variable_name(value)
+        if name in known:
+            return name
+        known.add(name)
+        source.line(f"{name} = var_{name}.value")
+        self.scope["uninitialized"] = _uninitialized
+        source.line(f"if {name} is None: uninitialized(var_{name})")
+        shape = f"shape{value.index}"
+        self.scope[shape] = value.shape
+        self.scope["reroute"] = _reroute
+        source.line(f"if {name}.shape != {shape}: reroute(var_{name}, {shape})")
+        return name
+
+    def _emit_stretch(self, source: Source, stretch: _Stretch, known: set[str], made: set[int]) -> None:
+        arrays: list[str] = []
+        for instruction, _ in stretch.owners:
+            for value in instruction.outputs:
+                root = value.root
+                if root.index in self._fresh and root.index not in made:
+                    made.add(root.index)
+                    self._emit_fresh(source, root)
+            for value in instruction.inputs:
+                if value.root.storage in ("variable", "handle"):
+                    self._emit_variable(source, value.root, known)
+        for patch in stretch.patches:
+            if patch.array not in arrays:
+                arrays.append(patch.array)
+        k = stretch.index
+        self.scope[f"arrays{k}"] = arrays
+        self.scope["native_failure"] = self._native_failure
+        call = ", ".join([f"t{k}", *arrays])
+        source.line(f"r = walk({call})")
+        source.line(f"if r: native_failure({k}, r, w)")
+
+    def _emit_fresh(self, source: Source, root: Value) -> None:
+        np_dtype = np.dtype(root.dtype.as_numpy_dtype)
+        name, shape, dtype = f"x{root.index}", f"shape{root.index}", f"dtype{root.index}"
+        self.scope[shape], self.scope[dtype] = root.shape, np_dtype
+        if root.spec.nbytes >= RECYCLE_BYTES:
+            self.scope["recycled"] = self.env.recycler.empty
+            source.line(f"{name} = recycled({shape}, {dtype})")
+        else:
+            self.scope["empty"] = np.empty
+            source.line(f"{name} = empty({shape}, {dtype})")
+
+    def _expression(self, source: Source, value: Value, known: set[str]) -> str:
+        """An ndarray expression for a value, for Python kernels."""
+        root = value.root
+        if root.storage == "const":
+            name = f"c{value.index}"
+            assert root.array is not None
+            self.scope[name] = root.array if root is value else root.array.reshape(value.shape)
+            return name
+        if root.storage in ("variable", "handle"):
+            name = self._emit_variable(source, root, known)
+        elif root.index in self._buffers:
+            name = f"s{value.index}"
+            self.views[name] = (self._buffers[root.index].offset, value)
+            return name
+        else:
+            name = self.name_of(root)
+        if value is not root and value.shape != root.shape:
+            shape = f"shape{value.index}"
+            self.scope[shape] = value.shape
+            return f"{name}.reshape({shape})"
+        return name
+
+    def _emit_python(self, source: Source, position: int, instruction: Instruction, known: set[str]) -> None:
+        kernel = f"k{position}"
+        runtime = instruction.serving == "runtime"
+        inputs = []
+        for value in instruction.inputs:
+            if runtime and value.storage == "handle":
+                name = self._variable_name(value)
+                inputs.append(f"var_{name}")
+            else:
+                inputs.append(self._expression(source, value, known))
+        outputs = [
+            f"x{value.index}" if value.storage in ("object", "buffer") and value.base is None else "_" for value in instruction.outputs
+        ]
+        arguments = f"({', '.join(inputs)}{',' if inputs else ''})"
+        self.scope[kernel] = self._python_kernel(instruction)
+        target = f"({', '.join(outputs)},) = " if outputs else ""
+        source.line(f"{target}{kernel}(context, {arguments})")
+        if runtime:
+            known.clear()  # it may have assigned a variable
+
+    def _python_kernel(self, instruction: Instruction) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
+        node, compute = instruction.node, instruction.compute
+        if compute is None:
+            raise errors.UnimplementedError(
+                None, None, f"{node.name} ({node.op}) has compiled code only, which is not loaded: {instruction.reason or 'still compiling'}"
+            )
+        if instruction.serving == "runtime":
+            device, session, spec = self.env.device, self.env.session, instruction.spec
+            input_dtypes, output_dtypes = tuple(node.input_dtypes), tuple(node.output_dtypes)
+            output_shapes = tuple(node.output_shapes)
+
+            def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+                assert context is not None
+                op_context = OpContext(
+                    node.name, node.op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes
+                )
+                try:
+                    return compute(op_context, inputs)  # type: ignore[no-any-return]
+                except errors.OpError as error:
+                    raise at_node(error, node.name) from None
+
+            return run_runtime
+        spec = instruction.spec
+        make = find_initial_state(node.op)
+        if make is not None:
+            state = self.env.session.node_state(node.name, lambda: make(spec))
+            spec = type(spec)(spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state)
+        planned = bool(self.stretches)
+
+        def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+            try:
+                outputs = compute(spec, inputs)
+            except errors.OpError as error:
+                raise at_node(error, node.name) from None
+            if planned:  # arena memory is reused: nothing may keep a view of it; compiled code wants C order
+                outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
+            return outputs  # type: ignore[no-any-return]
+
+        return run_reference
+
+    def _emit_return(self, source: Source, known: set[str]) -> None:
+        results: list[str] = []
+        returned: dict[int, str] = {}
+        self.scope["own"] = _own
+        for value in self.lowered.fetches:
+            root = value.root
+            if value.index in returned:
+                results.append(returned[value.index])
+                continue
+            if root.storage in ("const", "feed", "variable") or any(returned.get(-1 - root.index, "")):
+                result = f"{self._expression(source, value, known)}.copy()"
+                if value.shape == ():
+                    result = f"{self._expression(source, value, known)}[()]"
+            elif value.shape == ():
+                result = f"{self._expression(source, value, known)}[()]"
+            elif root.index in self._fresh:
+                result = self._expression(source, value, known)
+            elif root.index in self._buffers:
+                result = f"{self._expression(source, value, known)}.copy()"
+            else:
+                result = f"own({self._expression(source, value, known)}, feeds)"
+            name = f"y{value.index}"
+            source.line(f"{name} = {result}")
+            returned[value.index] = name
+            returned[-1 - root.index] = name
+            results.append(name)
+        source.line(f"return [{', '.join(results)}]")
+
+    def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
+        """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
+        row = result - 1
+        block = self.stretches[stretch].rows[row][1]
+        instruction, launch = self.stretches[stretch].owners[row]
+        status, detail = int(words[block]), int(words[block + 1])
+        words[block] = words[block + 1] = 0
+        if status not in launch.errors:
+            raise errors.InternalError(None, None, f"kernel of {instruction.node.name} stopped with status {status}, detail {detail}")
+        kind, message = launch.errors[status]
+        raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), instruction.node.name)
+
+    def instance_scope(self) -> dict[str, Any]:
+        """Globals of one instance: its own arena, argument blocks, tables and views."""
+        scope = dict(self.scope)
+        arena = aligned_bytes(self.arena_bytes)
+        base = arena.ctypes.data
+        words = np.array(self.words, np.int64)
+        for word, offset in self.arena_words:
+            words[word] = base + offset
+        address = words.ctypes.data
+        scope["w"], scope["arena"], scope["constants"] = words, arena, self.constants
+        for k, stretch in enumerate(self.stretches):
+            arrays = self.scope[f"arrays{k}"]
+            index = {name: i for i, name in enumerate(arrays)}
+            table = StepTable(
+                instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
+                patches=[(index[patch.array], address + 8 * patch.word, 0) for patch in stretch.patches],
+                release_gil=stretch.cost_ns > KEEP_GIL_NS,
+                pool=self.env.pool,
+            )
+            scope[f"table{k}"] = table  # owns the memory behind t<k>
+            scope[f"t{k}"] = table.array
+        for name, (offset, value) in self.views.items():
+            np_dtype = np.dtype(value.dtype.as_numpy_dtype)
+            scope[name] = np.ndarray(value.shape, np_dtype, arena.data, offset) if value.spec.nbytes else np.empty(value.shape, np_dtype)
+        return scope
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >= 1 << 63 else word
+
+
+def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
+    """The caller's own array: a view, a constant or a feed is copied."""
+    if array.base is None and array.flags.writeable and not any(array is feed for feed in feeds):
+        return array
+    return array.copy()
+
+
+def _uninitialized(variable: Any) -> None:
+    raise errors.FailedPreconditionError(None, None, variable.uninitialized_message())
+
+
+def _reroute(variable: Any, planned: tuple[int, ...]) -> None:
+    raise Reroute(f"variable {variable.name} has shape {variable.value.shape}, planned {planned}")
+
+
+def at_node(error: errors.OpError, name: str) -> errors.OpError:
+    """The error with the node's name in its message, as TensorFlow's runtime marks it."""
+    mark = f"{{{{node {name}}}}}"
+    if "{{node " in error.message:
+        return error
+    return type(error)(error.node_def, None, f"{error.message}\n\t [[{mark}]]")
