@@ -1,0 +1,215 @@
+"""Scalar programs as text: what every template (loop, reduction, rows, epilogue) puts into its loop body.
+
+Values live in registers under these types: float16 and bfloat16 as float32 holding only values of the narrow type, bool as Numba's
+boolean, every other dtype as itself. In memory float16 and bfloat16 are uint16 bits and bool is a byte; `loaded` and `stored`
+convert.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework import dtypes as d
+from tfjit.framework.dtypes import DType
+from tfjit.framework.elementwise import Elementwise, ElementError, lookup
+from tfjit.kernels.program import Program
+from tfjit.kernels.registry import Unsupported
+from tfjit.kernels.source import Source
+
+IMPORTS: Final = (
+    "from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64",
+    "from tfjit.kernels import vmath as vm",
+)
+"""Lines that generated text needs before anything `emit_program` wrote."""
+
+_REGISTER: Final[dict[DType, tuple[str, str]]] = {
+    d.bool: ("boolean", "b"), d.float16: ("float32", "f32"), d.bfloat16: ("float32", "f32"),
+    d.float32: ("float32", "f32"), d.float64: ("float64", "f64"), d.complex64: ("complex64", "c64"), d.complex128: ("complex128", "c128"),
+    **{t: (t.name, f"i{8 * t.size}") for t in (d.int8, d.int16, d.int32, d.int64)},
+    **{t: (t.name, f"u{8 * t.size}") for t in (d.uint8, d.uint16, d.uint32, d.uint64)},
+}  # fmt: skip
+_NARROW: Final = {d.float16: "f16", d.bfloat16: "bf16"}
+_CALL: Final = re.compile(r"\bvm\.(\w+)\(")
+_WHOLE_CALL: Final = re.compile(r"vm\.\w+\([\w, ]*\)")
+
+
+def _register(dtype: DType) -> tuple[str, str]:
+    found = _REGISTER.get(dtype.base_dtype)
+    if found is None:
+        raise Unsupported(f"no generated code for {dtype.name}")
+    return found
+
+
+def register_type(dtype: DType) -> str:
+    """Name of the Numba type a value of `dtype` has in registers. Raises Unsupported for dtypes without one."""
+    return _register(dtype)[0]
+
+
+def memory_type(dtype: DType) -> str:
+    """Name of the Numba type an element of `dtype` has in memory."""
+    if dtype.base_dtype in _NARROW:
+        return "uint16"
+    return "uint8" if dtype.base_dtype is d.bool else register_type(dtype)
+
+
+def loaded(dtype: DType, element: str) -> str:
+    """Expression for the register value of `element`, an expression of the memory type."""
+    narrow = _NARROW.get(dtype.base_dtype)
+    if narrow:
+        return f"vm.load_{narrow}_u16({element})"
+    return f"({element} != uint8(0))" if dtype.base_dtype is d.bool else element
+
+
+def stored(dtype: DType, value: str) -> str:
+    """Expression of the memory type for `value`, a register value."""
+    narrow = _NARROW.get(dtype.base_dtype)
+    if narrow:
+        return f"vm.store_{narrow}_f32({value})"
+    return f"uint8({value})" if dtype.base_dtype is d.bool else value
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """`value` as a register literal of `dtype`, rounded to it."""
+    name, kind = _register(dtype)
+    if kind == "b":
+        return str(bool(value))
+    if kind[0] in "iu":
+        return f"{name}({int(value)})"
+    rounded = np.asarray(value).astype(dtype.as_numpy_dtype)
+    if kind[0] == "c":
+        number = complex(rounded)
+        return f"{name}(complex({_float_text(number.real)}, {_float_text(number.imag)}))"
+    return f"{name}({_float_text(float(rounded))})"
+
+
+def _float_text(number: float) -> str:
+    # NaN and infinities have no literal, and 1e999 is one that every Python reads as inf
+    if number != number:
+        return "(1e999 - 1e999)"
+    return "1e999" if number == np.inf else "-1e999" if number == -np.inf else repr(number)
+
+
+def _rounding(dtype: DType) -> str:
+    narrow = _NARROW.get(dtype.base_dtype)
+    return f"vm.round_{narrow}_f32" if narrow else ""
+
+
+def operand_dtype(row: Elementwise, in_dtypes: Sequence[DType]) -> DType:
+    """The dtype that attr T of the row has, given its inputs."""
+    for entry, dtype in zip(row.signature, in_dtypes, strict=False):
+        if entry != "bool":
+            return dtype.base_dtype
+    raise ValueError(f"{row.op} has no typed input")
+
+
+def _filled(template: str, args: Sequence[str], dtype: DType, attrs: Mapping[str, Any]) -> str:
+    """`template` with names, literals and the kind suffix of vm functions filled in."""
+    name, kind = _register(dtype)
+    values = {key: literal(value, dtype) for key, value in attrs.items() if not isinstance(value, DType)}
+    # the suffix first: {R} expands to vm functions that have theirs
+    text = _CALL.sub(rf"vm.\1_{kind}(", template)
+    return text.format(*args, T=name, R=_rounding(dtype), **values)
+
+
+def _cast(arg: str, source: DType, target: DType) -> str:
+    if source.base_dtype is target.base_dtype:
+        return arg
+    kind, target_kind = _register(source)[1], _register(target)[1]
+    text = arg if kind == target_kind else f"vm.cast_{target_kind}_{kind}({arg})"
+    rounding = _rounding(target)
+    return f"{rounding}({text})" if rounding else text
+
+
+def _row(op: str) -> Elementwise:
+    row = lookup(op)
+    if row is None:
+        raise Unsupported(f"{op} is not an elementwise op")
+    return row
+
+
+def emit_op(
+    op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype: DType, attrs: Mapping[str, Hashable] | None = None
+) -> str:
+    """One expression of the register type of `out_dtype`.
+
+    args: names (not expressions: a row may use one twice) of register values of `in_dtypes`. Raises Unsupported for an op without
+    a row and for dtypes without registers.
+    """
+    row = _row(op)
+    attrs = attrs or {}
+    if op == "Cast":
+        return _cast(args[0], in_dtypes[0], out_dtype)
+    dtype = operand_dtype(row, in_dtypes) if row.arity >= 0 else in_dtypes[0].base_dtype
+    name, kind = _register(dtype)
+    template = row.by_kind.get(kind[0], row.expr)
+    missing = [key for key in row.attrs if key not in attrs]
+    if missing:
+        raise ValueError(f"{op} needs attr {', '.join(missing)}")
+    if row.arity < 0:
+        text = args[0]
+        for arg in args[1:]:
+            text = _finished(_filled(template, (text, arg), dtype, attrs), row, dtype, name)
+        return text
+    if len(args) != row.arity:
+        raise ValueError(f"{op} takes {row.arity} inputs, got {len(args)}")
+    text = _filled(template, args, dtype, {key: attrs[key] for key in row.attrs})
+    return _finished(text, row, dtype, name)
+
+
+def _finished(text: str, row: Elementwise, dtype: DType, name: str) -> str:
+    """The result brought back to its register type: Numba widens small integers, and narrow floats need rounding."""
+    if row.result != "T":
+        return text
+    if dtype.is_integer and not _WHOLE_CALL.fullmatch(text) and not text.isidentifier():
+        return f"{name}({text})"
+    rounding = _rounding(dtype)
+    return f"{rounding}({text})" if rounding and not row.exact else text
+
+
+def failure(op: str, in_dtypes: Sequence[DType]) -> ElementError | None:
+    """How the op can fail for inputs of these dtypes, or None."""
+    row = _row(op)
+    if row.error is None:
+        return None
+    kind = _register(operand_dtype(row, in_dtypes))[1]
+    return row.error if kind[0] in row.error.kinds else None
+
+
+def _value_dtypes(program: Program) -> list[DType]:
+    return [*program.inputs, *(op.dtype for op in program.ops)]
+
+
+def program_errors(program: Program) -> dict[int, tuple[str, str]]:
+    """Status code -> (exception class, message) of what the program may report, as `Launch.errors` wants it."""
+    values = _value_dtypes(program)
+    found = (failure(op.op, [values[a] for a in op.args]) for op in program.ops)
+    return {error.code: ("InvalidArgumentError", error.message) for error in found if error is not None}
+
+
+def emit_program(source: Source, program: Program, input_names: Sequence[str], failed: str | None = None, prefix: str = "v") -> list[str]:
+    """Append a line for every op; returns the names of the program's outputs.
+
+    input_names: names of register values, in the program's order. A line assigns `<prefix><op number>`.
+    failed: name of an int64 variable, set to 0 before the loop, that collects status codes of failing elements; the kernel stores it
+    in its status word afterwards. Needed when `program_errors(program)` is not empty (integer division, integer powers).
+    Raises Unsupported for what has no generated form, ValueError when `failed` is needed and absent.
+    """
+    if len(input_names) != len(program.inputs):
+        raise ValueError(f"program has {len(program.inputs)} inputs, got {len(input_names)} names")
+    names, dtypes = list(input_names), _value_dtypes(program)
+    for i, op in enumerate(program.ops):
+        args, in_dtypes = [names[a] for a in op.args], [dtypes[a] for a in op.args]
+        error = failure(op.op, in_dtypes)
+        if error is not None:
+            if failed is None:
+                raise ValueError(f"{op.op} may fail, and the template has no variable to say so")
+            condition = _filled(error.condition, args, in_dtypes[0], {})
+            source.line(f"{failed} |= int64({condition}) * int64({error.code})")
+        name = f"{prefix}{i}"
+        source.line(f"{name} = {emit_op(op.op, args, in_dtypes, op.dtype, dict(op.attrs))}")
+        names.append(name)
+    return [names[o] for o in program.outputs]

@@ -1,0 +1,169 @@
+"""Selection, extremes, signs, rounding and division."""
+
+from __future__ import annotations
+
+from tfjit.kernels.vmath.emit import (
+    COMPLEX_KINDS,
+    FLOAT_KINDS,
+    INT_KINDS,
+    SIGNED_KINDS,
+    UNSIGNED_KINDS,
+    Complex,
+    Value,
+    fabs,
+    rounded,
+    scalar,
+    where,
+)
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS, *COMPLEX_KINDS, "b", args="b T T")
+def select(condition: Value, x: Value | Complex, y: Value | Complex) -> Value | Complex:
+    """x if the condition holds, else y; no branch."""
+    return where(condition, x, y)
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS, args="T T")
+def maximum(x: Value, y: Value) -> Value:
+    """The larger; NaN if either is."""
+    larger = where(x > y, x, y)
+    return where(x.isnan(), x, larger) if x.is_float else larger
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS, args="T T")
+def minimum(x: Value, y: Value) -> Value:
+    """The smaller; NaN if either is."""
+    smaller = where(x < y, x, y)
+    return where(x.isnan(), x, smaller) if x.is_float else smaller
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS, name="abs")
+def magnitude(x: Value) -> Value:
+    """|x|; the smallest integer stays itself."""
+    return fabs(x) if x.is_float or x.signed else x
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS)
+def sign(x: Value) -> Value:
+    """-1, 0 or 1; NaN and signed zeros stay."""
+    if not x.is_float:
+        positive = where(x > 0, x.const(1), 0)
+        return where(x < 0, -1, positive) if x.signed else positive
+    y = where(x > 0.0, 1.0, x)
+    return where(x < 0.0, -1.0, y)
+
+
+@scalar(*FLOAT_KINDS)
+def floor(x: Value) -> Value:
+    """Largest integer not above x."""
+    return rounded(x, "floor")
+
+
+@scalar(*FLOAT_KINDS)
+def ceil(x: Value) -> Value:
+    """Smallest integer not below x."""
+    return rounded(x, "ceil")
+
+
+@scalar(*FLOAT_KINDS)
+def trunc(x: Value) -> Value:
+    """The integer part."""
+    return rounded(x, "trunc")
+
+
+@scalar(*FLOAT_KINDS)
+def rint(x: Value) -> Value:
+    """Nearest integer, halves to even."""
+    return rounded(x, "roundeven")
+
+
+@scalar(*FLOAT_KINDS, result="b")
+def isnan(x: Value) -> Value:
+    """Whether x is NaN."""
+    return x.isnan()
+
+
+@scalar(*FLOAT_KINDS, result="b")
+def isinf(x: Value) -> Value:
+    """Whether x is an infinity."""
+    return fabs(x).eq(float("inf"))
+
+
+@scalar(*FLOAT_KINDS, result="b")
+def isfinite(x: Value) -> Value:
+    """Whether x is neither infinite nor NaN."""
+    return fabs(x) < float("inf")
+
+
+@scalar(*FLOAT_KINDS, args="T T", name="truncmod")
+def fmod(x: Value, y: Value) -> Value:
+    """Remainder with the sign of x."""
+    return x.remainder(y)
+
+
+@scalar(*FLOAT_KINDS, args="T T", name="floormod")
+def floormod_float(x: Value, y: Value) -> Value:
+    """Remainder with the sign of y."""
+    r = x.remainder(y)
+    return where(r.ne(0.0) & (r < 0.0).ne(y < 0.0), r + y, r)
+
+
+def _truncating(x: Value, y: Value) -> Value:
+    """x / y towards zero; 0 for y = 0, and the smallest value over -1 wraps to itself."""
+    if x.bits < 64:
+        # the quotient of 32-bit integers is exact in float64, and unlike integer division it vectorises
+        wide = "f64" if x.bits == 32 else "f32"
+        q = rounded(x.to(wide) / where(y.eq(0), y.const(1), y).to(wide), "trunc")
+        if x.signed:
+            q = where(q.eq(2.0 ** (x.bits - 1)), -(2.0 ** (x.bits - 1)), q)
+        return where(y.eq(0), x.const(0), q.to("i32" if x.bits < 32 else x.kind).to(x.kind))
+    if not x.signed:
+        return where(y.eq(0), x.const(0), x.quotient(where(y.eq(0), y.const(1), y)))
+    by_minus_one = y.eq(-1)
+    q = x.quotient(where(y.eq(0) | by_minus_one, y.const(1), y))
+    return where(y.eq(0), x.const(0), where(by_minus_one, -x, q))
+
+
+@scalar(*INT_KINDS, args="T T")
+def truncdiv(x: Value, y: Value) -> Value:
+    """Integer quotient towards zero; 0 where y = 0 (the caller reports that)."""
+    return _truncating(x, y)
+
+
+@scalar(*INT_KINDS, args="T T")
+def truncmod(x: Value, y: Value) -> Value:
+    """Integer remainder with the sign of x; 0 where y = 0."""
+    return where(y.eq(0), x.const(0), x - _truncating(x, y) * y)
+
+
+@scalar(*SIGNED_KINDS, args="T T", name="floordiv")
+def floordiv_signed(x: Value, y: Value) -> Value:
+    """Integer quotient towards minus infinity; 0 where y = 0."""
+    q = _truncating(x, y)
+    r = x - q * y
+    return where(r.ne(0) & ((r ^ y) < 0) & y.ne(0), q - 1, q)
+
+
+@scalar(*UNSIGNED_KINDS, args="T T", name="floordiv")
+def floordiv_unsigned(x: Value, y: Value) -> Value:
+    """Integer quotient; 0 where y = 0."""
+    return _truncating(x, y)
+
+
+@scalar(*SIGNED_KINDS, args="T T", name="floormod")
+def floormod_signed(x: Value, y: Value) -> Value:
+    """Integer remainder with the sign of y; 0 where y = 0."""
+    r = where(y.eq(0), x.const(0), x - _truncating(x, y) * y)
+    return where(r.ne(0) & ((r ^ y) < 0), r + y, r)
+
+
+@scalar(*UNSIGNED_KINDS, args="T T", name="floormod")
+def floormod_unsigned(x: Value, y: Value) -> Value:
+    """Integer remainder; 0 where y = 0."""
+    return where(y.eq(0), x.const(0), x - _truncating(x, y) * y)
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS)
+def square(x: Value) -> Value:
+    """x * x in x's own type."""
+    return x * x

@@ -1,0 +1,71 @@
+"""Casts between dtypes, with the results x86's conversion instructions give where C leaves them open.
+
+A float outside the range of int32 or wider becomes the integer with only its top bit set; narrower integers go through int32 and
+saturate. (TensorFlow's packet code does that; its scalar tail wraps instead.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tfjit.kernels.vmath.emit import COMPLEX_KINDS, FLOAT_KINDS, INT_KINDS, NUMBA, REAL_OF, Complex, Value, scalar, where
+
+_KINDS = (*FLOAT_KINDS, *INT_KINDS, *COMPLEX_KINDS, "b")
+
+
+def _float_to_wide_int(x: Value, kind: str) -> Value:
+    bits = int(kind[1:])
+    low, high = -(2.0 ** (bits - 1)), 2.0**bits if kind[0] == "u" else 2.0 ** (bits - 1)
+    if kind == "u64":
+        # negatives wrap, as do values from 2^63 on: both by way of int64
+        upper = x >= 2.0**63
+        inside = (x >= low) & (x < high)
+        shifted = where(inside, where(upper, x - 2.0**63, x), 0.0)
+        value = shifted.to("i64")
+        value = where(upper, value ^ -(2**63), value).as_kind("u64")
+    elif kind == "u32":
+        inside = (x > low - 1) & (x < high)
+        value = where(inside, x, 0.0).to("i64").to("i32").as_kind("u32")
+    else:
+        inside = (x > low - 1 if x.bits == 64 and bits == 32 else x >= low) & (x < high)
+        value = where(inside, x, 0.0).to(kind)
+    return where(inside, value, 1 << (bits - 1))
+
+
+def convert(x: Value | Complex, kind: str) -> Value | Complex:
+    """x as `kind`."""
+    if isinstance(x, Complex):
+        if kind in REAL_OF:
+            return Complex(x.re.to(REAL_OF[kind]), x.im.to(REAL_OF[kind]))
+        if kind == "b":
+            return x.re.ne(0.0) | x.im.ne(0.0)
+        return convert(x.re, kind)
+    if kind in REAL_OF:
+        re = convert(x, REAL_OF[kind])
+        assert isinstance(re, Value)
+        return Complex(re, re.const(0.0))
+    if kind == "b":
+        return x.ne(0) if x.kind != "b" else x
+    if x.kind == "b":
+        return x.as_kind("u1").to(kind)
+    if not x.is_float or kind[0] == "f":
+        return x.to(kind)
+    if kind in ("i8", "i16", "u8", "u16"):
+        bits = int(kind[1:])
+        low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        wide = _float_to_wide_int(x, "i32")
+        return where(wide < low, low, where(wide > high, high, wide)).to(kind)
+    return _float_to_wide_int(x, kind)
+
+
+def _register(kind: str) -> None:
+    def caster(target: str) -> Callable[[Value | Complex], Value | Complex]:
+        return lambda x: convert(x, target)
+
+    for target in _KINDS:
+        if target != kind:
+            scalar(kind, result=target, name=f"cast_{target}")(caster(target))
+
+
+for _kind in NUMBA:
+    _register(_kind)

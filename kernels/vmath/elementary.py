@@ -1,0 +1,244 @@
+"""exp, log, hyperbolic, error and power functions as branch-free polynomial code.
+
+Bounds in the docstrings are the largest error in units in the last place over all normal results; `python -m tfjit.kernels.ulp`
+measures them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tfjit.kernels.vmath import coefficients as c
+from tfjit.kernels.vmath.emit import Value, copysign, fabs, polynomial, rounded, scalar, sqrt, where
+
+INF: Final = math.inf
+NAN: Final = math.nan
+LOG2E: Final = 1.4426950408889634
+# adding 1.5 * 2^(mantissa bits) rounds a small float to an integer and leaves it in the low bits
+_MAGIC32: Final = 12582912.0
+_MAGIC32_BITS: Final = 0x4B400000
+MAGIC64: Final = 6755399441055744.0
+_MAGIC64_BITS: Final = 0x4338000000000000
+# ln 2 in two parts: the first has trailing zero bits, so that n * part is exact
+_LN2_32: Final = (0.693145751953125, 1.42860677e-06)
+_LN2_64: Final = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
+
+
+def clamp(x: Value, low: float, high: float) -> Value:
+    """x limited to [low, high]; NaN stays."""
+    x = where(x > high, high, x)
+    return where(x < low, low, x)
+
+
+def reduce_exp(x: Value) -> tuple[Value, Value, Value]:
+    """x = n ln2 + r with |r| <= ln2/2: (n as a float, n as an integer, r). |x| must be below about 2^21."""
+    magic, magic_bits, (high, low) = (_MAGIC32, _MAGIC32_BITS, _LN2_32) if x.bits == 32 else (MAGIC64, _MAGIC64_BITS, _LN2_64)
+    t = x.mad(LOG2E, magic)
+    n = t - magic
+    r = n.mad(-low, n.mad(-high, x))
+    return n, t.as_int() - magic_bits, r
+
+
+def power_of_two(n: Value) -> Value:
+    """2^n for an integer n within the normal exponents (one past them gives inf)."""
+    mantissa_bits, bias = (23, 127) if n.bits == 32 else (52, 1023)
+    return ((n + bias) << mantissa_bits).as_float()
+
+
+def _exp_core(r: Value) -> Value:
+    p = polynomial(r, c.EXP32 if r.bits == 32 else c.EXP64)
+    return (p * r).mad(r, r) + 1.0
+
+
+def exp_normal(x: Value) -> Value:
+    """exp for arguments whose result is normal or 0 and inf will do: one scaling instead of two."""
+    low, high = (-88.0, 88.8) if x.bits == 32 else (-709.0, 709.8)
+    _, n, r = reduce_exp(clamp(x, low, high))
+    return _exp_core(r) * power_of_two(n)
+
+
+@scalar("f32", "f64")
+def exp(x: Value) -> Value:
+    """e^x, full range with subnormal results; 1 ULP (f64 1.2)."""
+    low, high = (-104.5, 89.0) if x.bits == 32 else (-746.0, 710.0)
+    _, n, r = reduce_exp(clamp(x, low, high))
+    # 2^n may lie outside the normal range, so it is applied in two halves
+    half = n >> 1
+    return _exp_core(r) * power_of_two(half) * power_of_two(n - half)
+
+
+@scalar("f32", "f64")
+def expm1(x: Value) -> Value:
+    """e^x - 1 without cancellation: 2^n (e^r - 1) + (2^n - 1)."""
+    low, high = (-20.0, 88.8) if x.bits == 32 else (-50.0, 709.8)
+    clamped = clamp(x, low, high)
+    _, n, r = reduce_exp(clamped)
+    p = (polynomial(r, c.EXP32 if x.bits == 32 else c.EXP64) * r).mad(r, r)
+    # 2^(n-1) stays finite where 2^n does not
+    s = power_of_two(n - 1)
+    y = p.mad(s, s - 0.5) * 2.0
+    return where(x.eq(0.0), x, y)
+
+
+def log_parts(x: Value) -> tuple[Value, Value]:
+    """x = 2^e m with sqrt(.5) <= m < sqrt(2): (e as a float, m). x positive and finite, subnormals included."""
+    if x.bits == 32:
+        tiny, scale, shift, anchor, mantissa_bits = 1.17549435e-38, 8388608.0, 23.0, 0x3F3504F3, 23
+    else:
+        tiny, scale, shift, anchor, mantissa_bits = 2.2250738585072014e-308, 18014398509481984.0, 54.0, 0x3FE6A09E667F3BCD, 52
+    small = x < tiny
+    b = where(small, x * scale, x).as_int()
+    e = (b - anchor) >> mantissa_bits
+    m = (b - (e << mantissa_bits)).as_float()
+    ef = e.to(x.kind)
+    return where(small, ef - shift, ef), m
+
+
+def log_domain(x: Value, y: Value) -> Value:
+    """y = log(x) corrected for 0, inf, negative x and NaN."""
+    y = where(x.eq(INF), x, y)
+    y = where(x.eq(0.0), -INF, y)
+    return where(x >= 0.0, y, NAN)
+
+
+def _log1p_mantissa32(f: Value, e: Value) -> Value:
+    high, low = _LN2_32
+    z = f * f
+    y = polynomial(f, c.LOG32) * z * f
+    y = e.mad(low, y)
+    y = z.mad(-0.5, y) + f
+    return e.mad(high, y)
+
+
+def _log1p_mantissa64(f: Value, e: Value, correction: Value | None = None) -> Value:
+    """e ln2 + log(1 + f) (+ correction)."""
+    high, low = _LN2_64
+    s = f / (f + 2.0)
+    z = s * s
+    hf = 0.5 * f * f
+    tail = s * (hf + z * polynomial(z, c.LOG64)) + e * low
+    if correction is not None:
+        tail = tail + correction
+    return e.mad(high, -((hf - tail) - f))
+
+
+@scalar("f32", "f64")
+def log(x: Value) -> Value:
+    """Natural logarithm; 0.8 ULP."""
+    e, m = log_parts(x)
+    y = (_log1p_mantissa32 if x.bits == 32 else _log1p_mantissa64)(m - 1.0, e)
+    return log_domain(x, y)
+
+
+@scalar("f32", "f64")
+def log1p(x: Value) -> Value:
+    """log(1 + x): the rounding error of u = 1 + x comes back as c / u."""
+    u = x + 1.0
+    lost = where(fabs(x) > 1.0, 1.0 - (u - x), x - (u - 1.0))
+    e, m = log_parts(u)
+    f = m - 1.0
+    if x.bits == 32:
+        y = _log1p_mantissa32(f, e) + lost / u
+    else:
+        y = _log1p_mantissa64(f, e, lost / u)
+    # for u = 1 exactly x is the answer; that also keeps -0
+    y = where(fabs(x) < (2.0**-24 if x.bits == 32 else 2.0**-53), x, y)
+    y = where(x.eq(INF), x, y)
+    y = where(x.eq(-1.0), -INF, y)
+    return where(x >= -1.0, y, NAN)
+
+
+@scalar("f32")
+def tanh(x: Value) -> Value:
+    """Hyperbolic tangent; 4.6 ULP."""
+    clamped = clamp(x, -9.0, 9.0)
+    z = clamped * clamped
+    return clamped * polynomial(z, c.TANH32_P) / polynomial(z, c.TANH32_Q)
+
+
+@scalar("f64", name="tanh")
+def tanh64(x: Value) -> Value:
+    """Hyperbolic tangent through expm1; 4 ULP."""
+    a = fabs(x)
+    a = where(a > 22.0, 22.0, a)
+    e = expm1(a + a)
+    return copysign(e / (e + 2.0), x)
+
+
+@scalar("f32", "f64")
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + e^-x); 2.1 ULP."""
+    return 1.0 / (exp_normal(-x) + 1.0)
+
+
+@scalar("f32")
+def erf(x: Value) -> Value:
+    """Error function; 5.4 ULP."""
+    clamped = clamp(x, -3.93, 3.93)
+    z = clamped * clamped
+    return clamped * polynomial(z, c.ERF32_P) / polynomial(z, c.ERF32_Q)
+
+
+@scalar("f32")
+def softplus(x: Value) -> Value:
+    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|); 3.1 ULP."""
+    t = exp(-fabs(x))
+    y = where(x > 0.0, x, 0.0) + t * polynomial(t, c.L1P32_P) / polynomial(t, c.L1P32_Q)
+    return where(x.isnan(), x, y)
+
+
+@scalar("f64", name="softplus")
+def softplus64(x: Value) -> Value:
+    """The same through log1p."""
+    y = where(x > 0.0, x, 0.0) + log1p(exp(-fabs(x)))
+    return where(x.isnan(), x, y)
+
+
+@scalar("f32", "f64", name="sqrt")
+def square_root(x: Value) -> Value:
+    """Correctly rounded."""
+    return sqrt(x)
+
+
+@scalar("f32", "f64")
+def rsqrt(x: Value) -> Value:
+    """1 / sqrt(x), two correctly rounded steps."""
+    return 1.0 / sqrt(x)
+
+
+def is_odd(y: Value) -> tuple[Value, Value]:
+    """(y is an integer, y is an odd integer) of a float; inf counts as even."""
+    integer = rounded(y, "trunc").eq(y)
+    half = y * 0.5
+    return integer, integer & rounded(half, "trunc").ne(half)
+
+
+def pow_domain(x: Value, y: Value, magnitude: Value) -> Value:
+    """magnitude = |x|^y for finite nonzero x, completed by IEEE 754's rules for zeros, infinities, signs and NaN."""
+    a = fabs(x)
+    result = where(a.eq(0.0), where(y < 0.0, INF, y.const(0.0)), magnitude)
+    result = where(a.eq(INF), where(y < 0.0, y.const(0.0), y.const(INF)), result)
+    integer, odd = is_odd(y)
+    # the sign bit, not x < 0: (-0.0) ** -3 is -inf
+    negative = x.as_int() < 0
+    result = where(negative & odd, -result, result)
+    result = where((x < 0.0) & ~integer & x.ne(-INF), NAN, result)
+    result = where(x.isnan() | y.isnan(), NAN, result)
+    one = y.eq(0.0) | x.eq(1.0) | (x.eq(-1.0) & fabs(y).eq(INF))
+    return where(one, 1.0, result)
+
+
+@scalar("f32", args="T T", name="pow")
+def pow32(x: Value, y: Value) -> Value:
+    """x^y through float64; 0.5 ULP."""
+    a = fabs(x).to("f64")
+    e, m = log_parts(a)
+    s = (m - 1.0) / (m + 1.0)
+    log2 = s.mad(polynomial(s * s, c.P2LOG), e)
+    w = clamp(log2 * y.to("f64"), -200.0, 200.0)
+    t = w + MAGIC64
+    n = t - MAGIC64
+    p = polynomial(w - n, c.P2EXP)
+    magnitude = (p * power_of_two(t.as_int() - _MAGIC64_BITS)).to("f32")
+    return pow_domain(x, y, magnitude)

@@ -1,0 +1,389 @@
+"""Scalar functions written as Python over LLVM values, exposed to Numba as intrinsics.
+
+An emitter is a Python function of `Value`s (or `Complex` pairs) that builds instructions. `scalar` registers it for dtype kinds;
+`intrinsic_for("exp_f32")` makes the Numba intrinsic of one kind on first use. An intrinsic costs Numba about a millisecond where a
+jitted helper function costs twenty, and its instructions carry no flags, so LLVM contracts nothing across graph ops: the fused
+multiply-adds are the ones spelled `mad`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+F32: Final = ir.FloatType()
+F64: Final = ir.DoubleType()
+F16: Final = ir.HalfType()
+I1: Final = ir.IntType(1)
+
+_LLVM: Final[dict[str, ir.Type]] = {
+    "b": I1, "f32": F32, "f64": F64,
+    **{f"{sign}{bits}": ir.IntType(bits) for sign in "iu" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+NUMBA: Final[dict[str, Any]] = {
+    "b": types.boolean, "f32": types.float32, "f64": types.float64, "c64": types.complex64, "c128": types.complex128,
+    "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
+    "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
+}  # fmt: skip
+_SHORT: Final = {F32: "f32", F64: "f64"}
+REAL_OF: Final = {"c64": "f32", "c128": "f64"}
+
+FLOAT_KINDS: Final = ("f32", "f64")
+SIGNED_KINDS: Final = ("i8", "i16", "i32", "i64")
+UNSIGNED_KINDS: Final = ("u8", "u16", "u32", "u64")
+INT_KINDS: Final = SIGNED_KINDS + UNSIGNED_KINDS
+COMPLEX_KINDS: Final = ("c64", "c128")
+
+
+class Value:
+    """One LLVM scalar with its kind ("f32", "i64", "b"); operators emit instructions. Python numbers become constants of its kind."""
+
+    __slots__ = ("builder", "kind", "llvm")
+
+    def __init__(self, builder: ir.IRBuilder, llvm: ir.Value, kind: str) -> None:
+        self.builder = builder
+        self.llvm = llvm
+        self.kind = kind
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the kind is f32 or f64."""
+        return self.kind[0] == "f"
+
+    @property
+    def signed(self) -> bool:
+        """Whether the kind is a signed integer."""
+        return self.kind[0] == "i"
+
+    @property
+    def bits(self) -> int:
+        """Width of the kind in bits."""
+        return 1 if self.kind == "b" else int(self.kind[1:])
+
+    def const(self, number: float) -> Value:
+        """`number` as a constant of this kind."""
+        return self.typed(number, self.kind)
+
+    def typed(self, number: float, kind: str) -> Value:
+        """`number` as a constant of `kind`."""
+        llvm_type = _LLVM[kind]
+        if kind[0] in "iub":
+            number = int(number) & ((1 << llvm_type.width) - 1)
+        return Value(self.builder, ir.Constant(llvm_type, number), kind)
+
+    def of(self, other: Any) -> Value:
+        """`other` as a Value: constants take this kind."""
+        return other if isinstance(other, Value) else self.const(other)
+
+    def _make(self, llvm: ir.Value, kind: str | None = None) -> Value:
+        return Value(self.builder, llvm, kind or self.kind)
+
+    def call(self, name: str, *others: Value) -> Value:
+        """The LLVM intrinsic `name` overloaded on this kind, over this value and `others`, all of one kind."""
+        llvm_type = self.llvm.type
+        suffix = _SHORT.get(llvm_type) or f"i{llvm_type.width}"
+        function_type = ir.FunctionType(llvm_type, [llvm_type] * (1 + len(others)))
+        function = cgutils.get_or_insert_function(self.builder.module, function_type, f"{name}.{suffix}")
+        return self._make(self.builder.call(function, [self.llvm, *(o.llvm for o in others)]))
+
+    # Arithmetic
+
+    def __add__(self, other: Any) -> Value:
+        o = self.of(other)
+        return self._make(self.builder.fadd(self.llvm, o.llvm) if self.is_float else self.builder.add(self.llvm, o.llvm))
+
+    def __sub__(self, other: Any) -> Value:
+        o = self.of(other)
+        return self._make(self.builder.fsub(self.llvm, o.llvm) if self.is_float else self.builder.sub(self.llvm, o.llvm))
+
+    def __mul__(self, other: Any) -> Value:
+        o = self.of(other)
+        return self._make(self.builder.fmul(self.llvm, o.llvm) if self.is_float else self.builder.mul(self.llvm, o.llvm))
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._make(self.builder.fdiv(self.llvm, self.of(other).llvm))
+
+    def __radd__(self, other: Any) -> Value:
+        return self.of(other) + self
+
+    def __rsub__(self, other: Any) -> Value:
+        return self.of(other) - self
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.of(other) * self
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.of(other) / self
+
+    def __neg__(self) -> Value:
+        return self._make(self.builder.fneg(self.llvm)) if self.is_float else self.const(0) - self
+
+    def mad(self, factor: Any, addend: Any) -> Value:
+        """self * factor + addend, in one rounding where the CPU has a fused multiply-add."""
+        return self.call("llvm.fmuladd", self.of(factor), self.of(addend))
+
+    def quotient(self, other: Any) -> Value:
+        """Truncating integer division; the divisor must be neither 0 nor, for the smallest value, -1."""
+        divide = self.builder.sdiv if self.signed else self.builder.udiv
+        return self._make(divide(self.llvm, self.of(other).llvm))
+
+    def remainder(self, other: Any) -> Value:
+        """Remainder of `quotient` (integers), fmod (floats)."""
+        if self.is_float:
+            return self._make(self.builder.frem(self.llvm, self.of(other).llvm))
+        rem = self.builder.srem if self.signed else self.builder.urem
+        return self._make(rem(self.llvm, self.of(other).llvm))
+
+    # Bits
+
+    def __and__(self, other: Any) -> Value:
+        return self._make(self.builder.and_(self.llvm, self.of(other).llvm))
+
+    def __or__(self, other: Any) -> Value:
+        return self._make(self.builder.or_(self.llvm, self.of(other).llvm))
+
+    def __xor__(self, other: Any) -> Value:
+        return self._make(self.builder.xor(self.llvm, self.of(other).llvm))
+
+    def __invert__(self) -> Value:
+        return self._make(self.builder.not_(self.llvm))
+
+    def __lshift__(self, other: Any) -> Value:
+        return self._make(self.builder.shl(self.llvm, self.of(other).llvm))
+
+    def __rshift__(self, other: Any) -> Value:
+        shift = self.builder.ashr if self.signed else self.builder.lshr
+        return self._make(shift(self.llvm, self.of(other).llvm))
+
+    def as_int(self) -> Value:
+        """The bits of a float as a signed integer of its width."""
+        return self._make(self.builder.bitcast(self.llvm, ir.IntType(self.bits)), f"i{self.bits}")
+
+    def as_float(self) -> Value:
+        """The bits of a 32- or 64-bit integer as a float."""
+        return self._make(self.builder.bitcast(self.llvm, _LLVM[f"f{self.bits}"]), f"f{self.bits}")
+
+    def as_kind(self, kind: str) -> Value:
+        """The same bits under the other signedness."""
+        return self._make(self.llvm, kind)
+
+    # Comparisons: ordered, so false with NaN, except `!=`
+
+    def _compare(self, op: str, other: Any) -> Value:
+        o = self.of(other)
+        if self.is_float:
+            compare = self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered
+        else:
+            compare = self.builder.icmp_signed if self.signed else self.builder.icmp_unsigned
+        return self._make(compare(op, self.llvm, o.llvm), "b")
+
+    def __lt__(self, other: Any) -> Value:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self._compare(">=", other)
+
+    def eq(self, other: Any) -> Value:
+        """Equal; false with NaN."""
+        return self._compare("==", other)
+
+    def ne(self, other: Any) -> Value:
+        """Not equal; true with NaN."""
+        return self._compare("!=", other)
+
+    def isnan(self) -> Value:
+        """Whether a float is NaN."""
+        return self.ne(self)
+
+    # Conversions
+
+    def to(self, kind: str) -> Value:
+        """Converted by value; float -> int is defined only for values in range (see `casts` for the others)."""
+        b, target = self.builder, _LLVM[kind]
+        if kind == self.kind:
+            return self
+        if self.is_float and kind[0] == "f":
+            return self._make(b.fpext(self.llvm, target) if int(kind[1:]) > self.bits else b.fptrunc(self.llvm, target), kind)
+        if self.is_float:
+            return self._make(b.fptosi(self.llvm, target) if kind[0] == "i" else b.fptoui(self.llvm, target), kind)
+        if kind[0] == "f":
+            return self._make(b.sitofp(self.llvm, target) if self.signed else b.uitofp(self.llvm, target), kind)
+        if kind == "b":
+            return self.ne(0)
+        width = int(kind[1:])
+        if width == self.bits:
+            return self.as_kind(kind)
+        if width < self.bits:
+            return self._make(b.trunc(self.llvm, target), kind)
+        return self._make(b.sext(self.llvm, target) if self.signed else b.zext(self.llvm, target), kind)
+
+
+class Complex:
+    """A complex number as two Values."""
+
+    __slots__ = ("im", "re")
+
+    def __init__(self, re: Value, im: Value) -> None:
+        self.re = re
+        self.im = im
+
+    def __add__(self, other: Any) -> Complex:
+        o = self.of(other)
+        return Complex(self.re + o.re, self.im + o.im)
+
+    def __sub__(self, other: Any) -> Complex:
+        o = self.of(other)
+        return Complex(self.re - o.re, self.im - o.im)
+
+    def __rsub__(self, other: Any) -> Complex:
+        return self.of(other) - self
+
+    def __neg__(self) -> Complex:
+        return Complex(-self.re, -self.im)
+
+    def __mul__(self, other: Any) -> Complex:
+        o = self.of(other)
+        return Complex(self.re * o.re - self.im * o.im, self.re * o.im + self.im * o.re)
+
+    def of(self, other: Any) -> Complex:
+        """`other` as a Complex: real Values and Python numbers get a zero imaginary part."""
+        if isinstance(other, Complex):
+            return other
+        return Complex(self.re.of(other), self.re.const(0.0))
+
+    def times_i(self) -> Complex:
+        """The number times the imaginary unit."""
+        return Complex(-self.im, self.re)
+
+    def conj(self) -> Complex:
+        """The conjugate."""
+        return Complex(self.re, -self.im)
+
+
+def where(condition: Value, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y; Values or Complex."""
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        first = x if isinstance(x, Complex) else y.of(x)
+        second = first.of(y)
+        return Complex(where(condition, first.re, second.re), where(condition, first.im, second.im))
+    first = x if isinstance(x, Value) else y.of(x)
+    second = first.of(y)
+    return Value(condition.builder, condition.builder.select(condition.llvm, first.llvm, second.llvm), first.kind)
+
+
+def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+    """Horner's scheme, lowest coefficient first."""
+    result = x.const(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = result.mad(x, c)
+    return result
+
+
+def fabs(x: Value) -> Value:
+    """Magnitude; of integers too (the smallest value stays)."""
+    return x.call("llvm.fabs") if x.is_float else where(x < 0, -x, x)
+
+
+def sqrt(x: Value) -> Value:
+    """Correctly rounded square root."""
+    return x.call("llvm.sqrt")
+
+
+def copysign(x: Value, sign: Value) -> Value:
+    """x with the sign of `sign`."""
+    return x.call("llvm.copysign", sign)
+
+
+def rounded(x: Value, how: str) -> Value:
+    """LLVM's `floor`, `ceil`, `trunc`, `roundeven` or `round`."""
+    return x.call(f"llvm.{how}")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A registered emitter. args, result: one entry each: "T" the kind itself, "R" the real kind of a complex one, or a fixed kind."""
+
+    emitter: Callable[..., Any]
+    kinds: tuple[str, ...]
+    args: tuple[str, ...]
+    result: str
+
+
+FUNCTIONS: Final[dict[str, list[Function]]] = {}
+
+
+def scalar(*kinds: str, args: str = "T", result: str = "T", name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register an emitter as vm.<name>_<kind> for `kinds`. args: space-separated entries, see `Function`."""
+
+    def register(emitter: Callable[..., Any]) -> Callable[..., Any]:
+        FUNCTIONS.setdefault(name or emitter.__name__, []).append(Function(emitter, kinds, tuple(args.split()), result))
+        return emitter
+
+    return register
+
+
+def find(name: str) -> tuple[Function, str] | None:
+    """The emitter behind `exp_f32`, and its kind."""
+    base, _, kind = name.rpartition("_")
+    for function in FUNCTIONS.get(base, ()):
+        if kind in function.kinds:
+            return function, kind
+    return None
+
+
+def _kind(entry: str, kind: str) -> str:
+    return kind if entry == "T" else REAL_OF[kind] if entry == "R" else entry
+
+
+def _unpack(context: Any, builder: ir.IRBuilder, value: ir.Value, kind: str) -> Value | Complex:
+    if kind not in REAL_OF:
+        return Value(builder, value, kind)
+    pair = context.make_complex(builder, NUMBA[kind], value)
+    return Complex(Value(builder, pair.real, REAL_OF[kind]), Value(builder, pair.imag, REAL_OF[kind]))
+
+
+def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str) -> ir.Value:
+    if isinstance(value, Value):
+        if value.kind != kind:
+            raise TypeError(f"emitter returned {value.kind}, declared {kind}")
+        return value.llvm
+    pair = context.make_complex(builder, NUMBA[kind])
+    pair.real, pair.imag = value.re.llvm, value.im.llvm
+    return pair._getvalue()
+
+
+def intrinsic_for(name: str) -> Any:
+    """The Numba intrinsic of a function name with its kind suffix. Raises AttributeError when there is none."""
+    found = find(name)
+    if found is None:
+        raise AttributeError(f"vmath has no function {name}")
+    function, kind = found
+    arg_kinds = [_kind(entry, kind) for entry in function.args]
+    result_kind = _kind(function.result, kind)
+    signature = NUMBA[result_kind](*(NUMBA[k] for k in arg_kinds))
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        values = [_unpack(context, builder, a, k) for a, k in zip(args, arg_kinds, strict=True)]
+        return _pack(context, builder, function.emitter(*values), result_kind)
+
+    # Numba matches call arguments to parameter names, so each arity needs a typing function of its own
+    typings: dict[int, Callable[..., Any]] = {
+        1: lambda typingctx, x: (signature, codegen),
+        2: lambda typingctx, x, y: (signature, codegen),
+        3: lambda typingctx, x, y, z: (signature, codegen),
+    }
+    typing = typings[len(arg_kinds)]
+    typing.__name__ = name
+    return intrinsic(typing)
