@@ -29,9 +29,7 @@ class Refused(Exception):
     """The text cannot become a kernel; the message says why."""
 
 
-def compile_text(
-    text: str, entries: Sequence[str], arity: int, fastmath: Sequence[str], filename: str, unique: str
-) -> ObjectFile:
+def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequence[str], filename: str, unique: str) -> ObjectFile:
     """Compile the functions `entries` of a module's text to C functions void(intp * arity).
 
     filename: where tracebacks find the text. unique: prefix of symbols; objects loaded into one process must differ in it.

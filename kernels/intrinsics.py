@@ -436,9 +436,7 @@ def _float_call(name: str, arity: int, *args: Any) -> Any:
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         llty = ctx.get_value_type(ty)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(llty, [llty] * arity), f"llvm.{name}.f{ty.bitwidth}"
-        )
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(llty, [llty] * arity), f"llvm.{name}.f{ty.bitwidth}")
         return builder.call(function, a)
 
     return ty(*[ty] * arity), emit
