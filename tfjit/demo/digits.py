@@ -16,6 +16,7 @@ import numpy as np
 
 import tfjit
 from tfjit.demo.stopwatch import Step, medians_us
+from tfjit.framework import errors
 from tfjit.progress import Progress
 from tfjit.protos import ConfigProto, GraphDef, OptimizerOptions, RewriterConfig, RunMetadata, RunOptions
 
@@ -88,7 +89,7 @@ def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
 
 
 def _tensorflow(graph: GraphDef) -> dict[str, Callable[..., Any]]:
-    """TensorFlow's Session.run over the same graph, with its default options and on the caller's thread; nothing where it is not installed."""
+    """TensorFlow's Session.run over the same graph, default and on the caller's thread; nothing where it is not installed."""
     if importlib.util.find_spec("tensorflow") is None:
         print("TensorFlow is not installed, so it is not timed")
         return {}
@@ -111,23 +112,13 @@ def _compare(candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Ar
     images = data["test_images"]
     table: dict[str, list[float]] = {name: [] for name in candidates}
     for batch in BATCHES:
-        last = len(images) - batch + 1
-
-        def steps(batch: int = batch, last: int = last) -> dict[str, Step]:
-            def step(run: Callable[..., Any]) -> Step:
-                return lambda number: run(PROBS, {IMAGES: images[number % last : number % last + batch]})
-
-            return {name: step(run) for name, run in candidates.items()}
-
-        for name, time_us in medians_us(steps(), seconds).items():
+        steps = {name: _step(run, images, batch) for name, run in candidates.items()}
+        for name, time_us in medians_us(steps, seconds).items():
             table[name].append(time_us)
-        expected = None
-        for name, step in steps().items():
-            found = step(last - 1)
-            if expected is None:
-                expected = found
-            elif not np.allclose(found, expected, rtol=1e-4, atol=1e-6):
-                raise tfjit.errors.InternalError(None, None, f"{name} disagrees at batch {batch}: the times would mean nothing")
+        expected = steps["tfjit fused"](7)
+        for name, step in steps.items():
+            if not np.allclose(step(7), expected, rtol=1e-4, atol=1e-6):  # type: ignore[arg-type]
+                raise errors.InternalError(None, None, f"{name} disagrees at batch {batch}: the times would mean nothing")
     width = max(map(len, candidates))
     print("\nmedian time of Session.run, in microseconds")
     print(f"  {'':{width}}" + "".join(f"{f'batch {batch}':>12}" for batch in BATCHES))
@@ -142,6 +133,12 @@ def _compare(candidates: Mapping[str, Callable[..., Any]], data: Mapping[str, Ar
         if rows:
             ratios = [min(row[i] for row in rows) / fused[i] for i in range(len(BATCHES))]
             print(f"  {f'{what} / fused':{width}}" + "".join(f"{ratio:11.2f}x" for ratio in ratios))
+
+
+def _step(run: Callable[..., Any], images: Array, batch: int) -> Step:
+    """A call of `run` with `batch` images, others each time."""
+    last = len(images) - batch + 1
+    return lambda number: run(PROBS, {IMAGES: images[number % last : number % last + batch]})
 
 
 def _profile(session: Any, images: Array, seconds: float) -> None:

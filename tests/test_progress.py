@@ -1,0 +1,26 @@
+"""A word on stderr while slow work goes on."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from tfjit.progress import Progress
+
+
+def test_progress_is_silent_when_quick_and_speaks_when_slow() -> None:
+    stream = io.StringIO()
+    with Progress("compiling", after_s=5.0, stream=stream):
+        pass
+    assert stream.getvalue() == ""
+    with Progress("compiling", after_s=0.01, stream=stream):
+        time.sleep(0.1)
+    assert stream.getvalue().startswith("tfjit: compiling ... 0.") and stream.getvalue().endswith(" s\n")
+    assert "done" in stream.getvalue()
+    stream = io.StringIO()
+    with pytest.raises(ValueError), Progress("compiling", after_s=0.01, stream=stream):
+        time.sleep(0.1)
+        raise ValueError
+    assert "compiling failed" in stream.getvalue()
