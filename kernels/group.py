@@ -1,0 +1,138 @@
+"""A fused group: several nodes of a graph that one kernel computes, as the fuse pass hands them to the builders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
+
+INPUT: Final = -1
+"""`Ref.member` of an external input of the group."""
+CONSTANT: Final = -2
+"""`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that is no input of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value inside a group: output `index` of member `member`, or external input (INPUT) or constant (CONSTANT) number `index`."""
+
+    member: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the graph's nodes in a group. inputs: where each of its inputs comes from, in the op's order."""
+
+    spec: NodeSpec
+    inputs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True)
+class FusedGroup:
+    """Nodes that run as one.
+
+    kind: the template that serves it: "loop", "reduce", "rows", "matmul", "conv2d", "depthwise".
+    members: the original nodes in an order of execution.
+    inputs: the external inputs; outputs: what the group gives, by value.
+    constants: values of CONSTANT refs.
+    reason: why the nodes were fused. bytes_moved, flops: predicted, for the group; bytes_unfused: the sum over its members alone.
+    """
+
+    kind: str
+    members: tuple[Member, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[Ref, ...]
+    constants: tuple[np.ndarray, ...] = ()
+    reason: str = ""
+    bytes_moved: int = 0
+    bytes_unfused: int = 0
+    flops: int = 0
+    _anchor: int = field(default=0, repr=False)
+
+    @property
+    def anchor(self) -> int:
+        """Index of the member that gives the group its kind (the convolution, say); 0 for loops."""
+        return self._anchor
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the members, in execution order."""
+        return tuple(m.spec.name for m in self.members)
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Op types of the members, in execution order."""
+        return tuple(m.spec.op for m in self.members)
+
+    def tensor(self, ref: Ref) -> TensorSpec:
+        """dtype and shape of a value of the group."""
+        if ref.member == INPUT:
+            return self.inputs[ref.index]
+        if ref.member == CONSTANT:
+            from tfjit.framework.dtypes import as_dtype
+
+            value = self.constants[ref.index]
+            return TensorSpec(as_dtype(value.dtype), value.shape)
+        return self.members[ref.member].spec.outputs[ref.index]
+
+    def node_spec(self, name: str, constants: Mapping[int, np.ndarray] | None = None) -> NodeSpec:
+        """The NodeSpec of a `_Fused` node that holds this group. constants: known values of external inputs."""
+        return NodeSpec(name, "_Fused", {"group": self}, self.inputs, tuple(self.tensor(r) for r in self.outputs), constants or {})
+
+    def explain(self) -> str:
+        """One paragraph: the kernel's kind, its members, why they are together and what it should cost."""
+        shapes = ", ".join(f"{self.tensor(r).dtype.name}{list(self.tensor(r).shape)}" for r in self.outputs)
+        saved = self.bytes_unfused - self.bytes_moved
+        lines = [f"{self.kind} group of {len(self.members)} nodes -> {shapes}: {self.reason}"]
+        lines.append(f"  {self.bytes_moved} bytes moved ({saved} fewer than unfused), {self.flops} flops")
+        lines += [f"  {m.spec.op:<12} {m.spec.name}" for m in self.members]
+        return "\n".join(lines)
+
+    def run_reference(self, inputs: Sequence[Any]) -> list[Any]:
+        """Every output by the members' own reference kernels, one after the other: the plain answer a fused kernel is checked against.
+
+        Raises LookupError when a member has no reference kernel.
+        """
+        values: list[Sequence[Any]] = []
+        for member in self.members:
+            kernel = find_reference(member.spec.op)
+            if kernel is None:
+                raise LookupError(f"{member.spec.op} ({member.spec.name}) has no reference kernel")
+            arguments = [self._value(ref, inputs, values) for ref in member.inputs]
+            values.append(kernel(member.spec, arguments))
+        return [self._value(ref, inputs, values) for ref in self.outputs]
+
+    def _value(self, ref: Ref, inputs: Sequence[Any], values: Sequence[Sequence[Any]]) -> Any:
+        if ref.member == INPUT:
+            return inputs[ref.index]
+        if ref.member == CONSTANT:
+            return self.constants[ref.index]
+        return values[ref.member][ref.index]
+
+    def with_input_shapes(self, shapes: Sequence[tuple[int, ...]]) -> FusedGroup:
+        """The same loop group for other input shapes; only elementwise members, whose results have their inputs' broadcast shape.
+
+        Raises ValueError for other kinds and where shapes do not broadcast.
+        """
+        if self.kind != "loop":
+            raise ValueError(f"a {self.kind} group is bound to its shapes")
+        inputs = tuple(TensorSpec(t.dtype, tuple(s)) for t, s in zip(self.inputs, shapes))
+        members: list[Member] = []
+        for member in self.members:
+            operands = tuple(
+                inputs[r.index]
+                if r.member == INPUT
+                else TensorSpec(self.tensor(r).dtype, self.constants[r.index].shape)
+                if r.member == CONSTANT
+                else members[r.member].spec.outputs[r.index]
+                for r in member.inputs
+            )
+            shape = tuple(np.broadcast_shapes(*(t.shape for t in operands)))
+            outputs = tuple(TensorSpec(t.dtype, shape) for t in member.spec.outputs)
+            members.append(Member(replace(member.spec, inputs=operands, outputs=outputs), member.inputs))
+        return replace(self, inputs=inputs, members=tuple(members))

@@ -1,0 +1,82 @@
+"""Runs a NativeCall on arrays without the runtime: compile, argument blocks, every chunk in turn."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from tfjit.kernels import store as kernel_store
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
+from tfjit.framework import dtypes
+
+
+class KernelError(Exception):
+    """A kernel reported a status; args: (exception class name, message)."""
+
+
+def tensor(array: np.ndarray) -> TensorSpec:
+    """The TensorSpec of an array."""
+    return TensorSpec(dtypes.as_dtype(array.dtype), array.shape)
+
+
+def aligned(shape: Sequence[int], dtype: np.dtype, fill: int = 0xA5) -> np.ndarray:
+    """An array at a 64-byte boundary, filled with junk, with junk around it."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.full(size + 192, fill, np.uint8)
+    start = -raw.ctypes.data % 64 + 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def run_native(
+    call: NativeCall,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[TensorSpec],
+    nchunks: int = 0,
+    in_place: Sequence[tuple[int, int]] = (),
+) -> list[np.ndarray]:
+    """The outputs of a call. nchunks: 0 = as the launch says, else at most that. in_place: pairs to share buffers for.
+
+    Raises KernelError where a kernel reports a status.
+    """
+    if call.sources():
+        kernel_store.store.compile(call.sources())
+    ins = []
+    for array in inputs:
+        copy = aligned(array.shape, array.dtype)
+        copy[...] = array
+        ins.append(copy)
+    outs = [aligned(t.shape, np.dtype(t.dtype.as_numpy_dtype)) for t in outputs]
+    for k, j in in_place:
+        outs[k] = ins[j].view(outs[k].dtype)
+    temps = [aligned((n,), np.dtype(np.uint8)) for n in call.temp_bytes]
+    consts = [np.ascontiguousarray(c) for c in call.constants]
+
+    def resolve(word: int | Pointer) -> int:
+        if not isinstance(word, Pointer):
+            return int(word)
+        if word.kind == "code":
+            found = kernel_store.store.lookup(word.source)
+            assert found is not None
+            return found[word.entry]
+        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts}[word.kind][word.index]
+        return int(buffer.ctypes.data) + word.offset
+
+    for launch in call.launches:
+        block = np.array([0, 0, *(resolve(w) for w in launch.words)], np.int64)
+        addresses = kernel_store.store.lookup(launch.source)
+        assert addresses is not None
+        kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses[launch.entry])
+        n = min(launch.chunks, nchunks) if nchunks else launch.chunks
+        for chunk in range(n):
+            kernel(block.ctypes.data, chunk, n)
+        if block[0]:
+            name, message = launch.errors[int(block[0])]
+            raise KernelError(name, message.format(detail=int(block[1])))
+    return outs
+
+
+def run_node(spec: NodeSpec, call: NativeCall, inputs: Sequence[np.ndarray], **kwargs: object) -> list[np.ndarray]:
+    """`run_native` with the outputs of a node."""
+    return run_native(call, inputs, spec.outputs, **kwargs)  # type: ignore[arg-type]
