@@ -1,0 +1,48 @@
+"""Every registered OpDef against TensorFlow's registry."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pytest
+
+import tfjit.ops.declarations  # noqa: F401
+from tfjit.framework import tensors
+from tfjit.framework.op_def import registry
+from tfjit.protos import op_def_pb2
+
+pytest.importorskip("tensorflow")
+from tensorflow.python.framework import op_def_registry
+
+OPS = sorted(registry)
+
+
+def comparable(proto: op_def_pb2.OpDef) -> op_def_pb2.OpDef:
+    """An OpDef without prose, and without the type inference facts of TF2's functional compiler, which no TF1 graph uses."""
+    out = op_def_pb2.OpDef()
+    out.CopyFrom(proto)
+    out.ClearField("summary")
+    out.ClearField("description")
+    for arg in (*out.input_arg, *out.output_arg):
+        arg.ClearField("description")
+        arg.ClearField("experimental_full_type")
+        arg.ClearField("handle_data")
+    for attr in out.attr:
+        attr.ClearField("description")
+        if attr.default_value.HasField("tensor"):  # one value, several encodings
+            value = tensors.from_proto(attr.default_value.tensor)
+            attr.default_value.tensor.Clear()
+            tensors.fill_proto(attr.default_value.tensor, value)
+    return out
+
+
+def test_op_count() -> None:
+    assert len(OPS) >= 1123
+
+
+@pytest.mark.parametrize("op_type", OPS)
+def test_op_def_equals_tensorflow(op_type: str) -> None:
+    theirs = op_def_pb2.OpDef.FromString(op_def_registry.get(op_type).SerializeToString())
+    assert str(comparable(registry.require(op_type).to_proto())) == str(comparable(theirs))

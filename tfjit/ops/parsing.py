@@ -1,0 +1,282 @@
+"""Parsing, decoding and encoding of records."""
+
+from __future__ import annotations
+
+from tfjit.ops.declare import register_op
+from tfjit.ops.type_lists import INDEX
+
+register_op(
+    "ComputeAccidentalHits",
+    inputs=("true_classes: int64", "sampled_candidates: int64"),
+    outputs=("indices: int32", "ids: int64", "weights: float"),
+    attrs=("num_true: int", "seed: int = 0", "seed2: int = 0"),
+)
+register_op(
+    "CTCBeamSearchDecoder",
+    inputs=("inputs: T", "sequence_length: int32"),
+    outputs=(
+        "decoded_indices: top_paths * int64",
+        "decoded_values: top_paths * int64",
+        "decoded_shape: top_paths * int64",
+        "log_probability: T",
+    ),
+    attrs=("beam_width: int >= 1", "top_paths: int >= 1", "merge_repeated: bool = true", "T: {float, double} = DT_FLOAT"),
+)
+register_op(
+    "CTCGreedyDecoder",
+    inputs=("inputs: T", "sequence_length: int32"),
+    outputs=("decoded_indices: int64", "decoded_values: int64", "decoded_shape: int64", "log_probability: T"),
+    attrs=("merge_repeated: bool = false", "blank_index: int = -1", "T: {float, double} = DT_FLOAT"),
+)
+register_op("DecodeBase64", inputs=("input: string",), outputs=("output: string",))
+register_op("DecodeCompressed", inputs=("bytes: string",), outputs=("output: string",), attrs=("compression_type: string = ''",))
+register_op(
+    "DecodeCSV",
+    inputs=("records: string", "record_defaults: OUT_TYPE"),
+    outputs=("output: OUT_TYPE",),
+    attrs=(
+        "OUT_TYPE: list({float, double, int32, int64, string}) >= 1",
+        "field_delim: string = ','",
+        "use_quote_delim: bool = true",
+        "na_value: string = ''",
+        "select_cols: list(int) = []",
+    ),
+)
+register_op("DecodeJSONExample", inputs=("json_examples: string",), outputs=("binary_examples: string",))
+register_op(
+    "DecodePaddedRaw",
+    inputs=("input_bytes: string", "fixed_length: int32"),
+    outputs=("output: out_type",),
+    attrs=("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}", "little_endian: bool = true"),
+)
+register_op(
+    "DecodePng", inputs=("contents: string",), outputs=("image: dtype",), attrs=("channels: int = 0", "dtype: {uint8, uint16} = DT_UINT8")
+)
+register_op(
+    "DecodeProtoV2",
+    inputs=("bytes: string",),
+    outputs=("sizes: int32", "values: output_types"),
+    attrs=(
+        "message_type: string",
+        "field_names: list(string)",
+        "output_types: list(type) >= 0",
+        "descriptor_source: string = 'local://'",
+        "message_format: string = 'binary'",
+        "sanitize: bool = false",
+    ),
+)
+register_op(
+    "DecodeRaw",
+    inputs=("bytes: string",),
+    outputs=("output: out_type",),
+    attrs=(
+        ("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16}"),
+        "little_endian: bool = true",
+    ),
+)
+register_op(
+    "DecodeWav",
+    inputs=("contents: string",),
+    outputs=("audio: float", "sample_rate: int32"),
+    attrs=("desired_channels: int = -1", "desired_samples: int = -1"),
+)
+register_op("EncodeBase64", inputs=("input: string",), outputs=("output: string",), attrs=("pad: bool = false",))
+register_op(
+    "EncodePng", inputs=("image: T",), outputs=("contents: string",), attrs=("compression: int = -1", "T: {uint8, uint16} = DT_UINT8")
+)
+register_op(
+    "EncodeProto",
+    inputs=("sizes: int32", "values: Tinput_types"),
+    outputs=("bytes: string",),
+    attrs=("field_names: list(string)", "message_type: string", "descriptor_source: string = 'local://'", "Tinput_types: list(type) >= 1"),
+)
+register_op("EncodeWav", inputs=("audio: float", "sample_rate: int32"), outputs=("contents: string",))
+register_op(
+    "Mfcc",
+    inputs=("spectrogram: float", "sample_rate: int32"),
+    outputs=("output: float",),
+    attrs=(
+        "upper_frequency_limit: float = 4000.0",
+        "lower_frequency_limit: float = 20.0",
+        "filterbank_channel_count: int = 40",
+        "dct_coefficient_count: int = 13",
+    ),
+)
+register_op(
+    "ParseExample",
+    inputs=(
+        "serialized: string",
+        "names: string",
+        "sparse_keys: Nsparse * string",
+        "dense_keys: Ndense * string",
+        "dense_defaults: Tdense",
+    ),
+    outputs=("sparse_indices: Nsparse * int64", "sparse_values: sparse_types", "sparse_shapes: Nsparse * int64", "dense_values: Tdense"),
+    attrs=(
+        "Nsparse: int >= 0",
+        "Ndense: int >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "Tdense: list({float, int64, string}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+)
+register_op(
+    "ParseExampleV2",
+    inputs=(
+        "serialized: string",
+        "names: string",
+        "sparse_keys: string",
+        "dense_keys: string",
+        "ragged_keys: string",
+        "dense_defaults: Tdense",
+    ),
+    outputs=(
+        "sparse_indices: num_sparse * int64",
+        "sparse_values: sparse_types",
+        "sparse_shapes: num_sparse * int64",
+        "dense_values: Tdense",
+        "ragged_values: ragged_value_types",
+        "ragged_row_splits: ragged_split_types",
+    ),
+    attrs=(
+        "Tdense: list({float, int64, string}) >= 0",
+        "num_sparse: int >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "ragged_value_types: list({float, int64, string}) >= 0",
+        f"ragged_split_types: list({INDEX}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+)
+register_op(
+    "ParseSequenceExample",
+    inputs=("serialized: string", "debug_name: string", "context_dense_defaults: Tcontext_dense"),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+        "feature_list_dense_lengths: Nfeature_list_dense * int64",
+    ),
+    attrs=(
+        "feature_list_dense_missing_assumed_empty: list(string) >= 0",
+        "context_sparse_keys: list(string) >= 0",
+        "context_dense_keys: list(string) >= 0",
+        "feature_list_sparse_keys: list(string) >= 0",
+        "feature_list_dense_keys: list(string) >= 0",
+        "Ncontext_sparse: int >= 0 = 0",
+        "Ncontext_dense: int >= 0 = 0",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op(
+    "ParseSequenceExampleV2",
+    inputs=(
+        "serialized: string",
+        "debug_name: string",
+        "context_sparse_keys: string",
+        "context_dense_keys: string",
+        "context_ragged_keys: string",
+        "feature_list_sparse_keys: string",
+        "feature_list_dense_keys: string",
+        "feature_list_ragged_keys: string",
+        "feature_list_dense_missing_assumed_empty: bool",
+        "context_dense_defaults: Tcontext_dense",
+    ),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "context_ragged_values: context_ragged_value_types",
+        "context_ragged_row_splits: context_ragged_split_types",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+        "feature_list_dense_lengths: Nfeature_list_dense * int64",
+        "feature_list_ragged_values: feature_list_ragged_value_types",
+        "feature_list_ragged_outer_splits: feature_list_ragged_split_types",
+        "feature_list_ragged_inner_splits: feature_list_ragged_split_types",
+    ),
+    attrs=(
+        "Ncontext_sparse: int >= 0 = 0",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "context_ragged_value_types: list({float, int64, string}) >= 0 = []",
+        f"context_ragged_split_types: list({INDEX}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_ragged_value_types: list({float, int64, string}) >= 0 = []",
+        f"feature_list_ragged_split_types: list({INDEX}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op(
+    "ParseSingleExample",
+    inputs=("serialized: string", "dense_defaults: Tdense"),
+    outputs=(
+        "sparse_indices: num_sparse * int64",
+        "sparse_values: sparse_types",
+        "sparse_shapes: num_sparse * int64",
+        "dense_values: Tdense",
+    ),
+    attrs=(
+        "num_sparse: int >= 0",
+        "sparse_keys: list(string) >= 0",
+        "dense_keys: list(string) >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "Tdense: list({float, int64, string}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+)
+register_op(
+    "ParseSingleSequenceExample",
+    inputs=(
+        "serialized: string",
+        "feature_list_dense_missing_assumed_empty: string",
+        "context_sparse_keys: Ncontext_sparse * string",
+        "context_dense_keys: Ncontext_dense * string",
+        "feature_list_sparse_keys: Nfeature_list_sparse * string",
+        "feature_list_dense_keys: Nfeature_list_dense * string",
+        "context_dense_defaults: Tcontext_dense",
+        "debug_name: string",
+    ),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+    ),
+    attrs=(
+        "Ncontext_sparse: int >= 0 = 0",
+        "Ncontext_dense: int >= 0 = 0",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op("ParseTensor", inputs=("serialized: string",), outputs=("output: out_type",), attrs=("out_type: type",))
+register_op("SerializeTensor", inputs=("tensor: T",), outputs=("serialized: string",), attrs=("T: type",))

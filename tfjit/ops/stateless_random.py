@@ -1,0 +1,211 @@
+"""Random ops whose stream is an input or a resource."""
+
+from __future__ import annotations
+
+from tfjit.ops.declare import register_op
+from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
+
+register_op(
+    "NonDeterministicInts",
+    inputs=("shape: shape_dtype",),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "RandomIndexShuffle",
+    inputs=("index: dtype", "seed: Tseed", "max_index: dtype"),
+    outputs=("output: dtype",),
+    attrs=("rounds: int = 4", "dtype: {int32, uint32, int64, uint64}", "Tseed: {int32, uint32, int64, uint64}"),
+)
+register_op("RngReadAndSkip", inputs=("resource: resource", "alg: int32", "delta: uint64"), outputs=("value: int64",), stateful=True)
+register_op("RngSkip", inputs=("resource: resource", "algorithm: int64", "delta: int64"), stateful=True)
+register_op(
+    "StatefulRandomBinomial",
+    inputs=("resource: resource", "algorithm: int64", "shape: S", "counts: T", "probs: T"),
+    outputs=("output: dtype",),
+    attrs=(f"S: {INDEX}", "T: {half, float, double, int32, int64} = DT_DOUBLE", "dtype: {half, float, double, int32, int64} = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatefulStandardNormal",
+    inputs=("resource: resource", "shape: shape_dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+    deprecated=(29, "Use StatefulStandardNormalV2 instead"),
+)
+register_op(
+    "StatefulStandardNormalV2",
+    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatefulTruncatedNormal",
+    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatefulUniform",
+    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatefulUniformFullInt",
+    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_UINT64", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatefulUniformInt",
+    inputs=("resource: resource", "algorithm: int64", "shape: shape_dtype", "minval: dtype", "maxval: dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
+    stateful=True,
+)
+register_op(
+    "StatelessMultinomial",
+    inputs=("logits: T", "num_samples: int32", "seed: Tseed"),
+    outputs=("output: output_dtype",),
+    attrs=("T: realnumbertype", f"Tseed: {INDEX} = DT_INT64", f"output_dtype: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessParameterizedTruncatedNormal",
+    inputs=("shape: S", "seed: Tseed", "means: dtype", "stddevs: dtype", "minvals: dtype", "maxvals: dtype"),
+    outputs=("output: dtype",),
+    attrs=(f"S: {INDEX}", f"Tseed: {INDEX} = DT_INT64", "dtype: {half, float, double}"),
+)
+register_op(
+    "StatelessRandomBinomial",
+    inputs=("shape: S", "seed: Tseed", "counts: T", "probs: T"),
+    outputs=("output: dtype",),
+    attrs=(
+        f"S: {INDEX}",
+        f"Tseed: {INDEX} = DT_INT64",
+        "T: {half, float, double, int32, int64} = DT_DOUBLE",
+        "dtype: {half, float, double, int32, int64} = DT_INT64",
+    ),
+)
+register_op(
+    "StatelessRandomGammaV2",
+    inputs=("shape: T", "seed: Tseed", "alpha: dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: {half, float, double}", f"T: {INDEX}", f"Tseed: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessRandomGammaV3",
+    inputs=("shape: shape_dtype", "key: uint64", "counter: uint64", "alg: int32", "alpha: dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: {half, float, double}", f"shape_dtype: {INDEX} = DT_INT32"),
+)
+register_op("StatelessRandomGetAlg", outputs=("alg: int32",), stateful=True)
+register_op(
+    "StatelessRandomGetKeyCounter",
+    inputs=("seed: Tseed",),
+    outputs=("key: uint64", "counter: uint64"),
+    attrs=(f"Tseed: {INDEX} = DT_INT64",),
+)
+register_op(
+    "StatelessRandomGetKeyCounterAlg",
+    inputs=("seed: Tseed",),
+    outputs=("key: uint64", "counter: uint64", "alg: int32"),
+    attrs=(f"Tseed: {INDEX} = DT_INT64",),
+)
+register_op(
+    "StatelessRandomNormal",
+    inputs=("shape: T", "seed: Tseed"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessRandomNormalV2",
+    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+)
+register_op(
+    "StatelessRandomPoisson",
+    inputs=("shape: T", "seed: Tseed", "lam: Rtype"),
+    outputs=("output: dtype",),
+    attrs=(
+        "Rtype: {half, float, double, int32, int64}",
+        "dtype: {half, float, double, int32, int64}",
+        f"T: {INDEX}",
+        f"Tseed: {INDEX} = DT_INT64",
+    ),
+)
+register_op(
+    "StatelessRandomUniform",
+    inputs=("shape: T", "seed: Tseed"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessRandomUniformFullInt",
+    inputs=("shape: T", "seed: Tseed"),
+    outputs=("output: dtype",),
+    attrs=(
+        "dtype: {int32, int64, uint32, uint64} = DT_UINT64",
+        f"T: {INDEX} = DT_INT32",
+        "Tseed: {int32, int64, uint32, uint64} = DT_INT64",
+    ),
+)
+register_op(
+    "StatelessRandomUniformFullIntV2",
+    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
+    outputs=("output: dtype",),
+    attrs=("dtype: {int32, int64, uint32, uint64} = DT_UINT64", f"Tshape: {INDEX} = DT_INT32"),
+)
+register_op(
+    "StatelessRandomUniformInt",
+    inputs=("shape: T", "seed: Tseed", "minval: dtype", "maxval: dtype"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {INDEX}", f"T: {INDEX}", f"Tseed: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessRandomUniformIntV2",
+    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32", "minval: dtype", "maxval: dtype"),
+    outputs=("output: dtype",),
+    attrs=("dtype: {int32, int64, uint32, uint64}", f"Tshape: {INDEX} = DT_INT32"),
+)
+register_op(
+    "StatelessRandomUniformV2",
+    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+)
+register_op(
+    "StatelessSampleDistortedBoundingBox",
+    inputs=("image_size: T", "bounding_boxes: float", "min_object_covered: float", "seed: Tseed"),
+    outputs=("begin: T", "size: T", "bboxes: float"),
+    attrs=(
+        "T: {uint8, int8, int16, int32, int64}",
+        f"Tseed: {INDEX}",
+        "aspect_ratio_range: list(float) = [0.75, 1.33]",
+        "area_range: list(float) = [0.05, 1.0]",
+        "max_attempts: int = 100",
+        "use_image_if_no_bounding_boxes: bool = false",
+    ),
+)
+register_op(
+    "StatelessShuffle", inputs=("value: T", "key: uint64", "counter: uint64", "alg: int32"), outputs=("output: T",), attrs=("T: type",)
+)
+register_op(
+    "StatelessTruncatedNormal",
+    inputs=("shape: T", "seed: Tseed"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+)
+register_op(
+    "StatelessTruncatedNormalV2",
+    inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
+    outputs=("output: dtype",),
+    attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+)

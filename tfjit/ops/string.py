@@ -1,0 +1,136 @@
+"""Strings."""
+
+from __future__ import annotations
+
+from tfjit.ops.declare import register_op
+from tfjit.ops.type_lists import INDEX
+
+register_op(
+    "AsString",
+    inputs=("input: T",),
+    outputs=("output: string",),
+    attrs=(
+        "T: {realnumbertype, complex64, complex128, bool, variant, string}",
+        "precision: int = -1",
+        "scientific: bool = false",
+        "shortest: bool = false",
+        "width: int = -1",
+        "fill: string = ''",
+    ),
+)
+register_op("RegexFullMatch", inputs=("input: string", "pattern: string"), outputs=("output: bool",))
+register_op(
+    "RegexReplace",
+    inputs=("input: string", "pattern: string", "rewrite: string"),
+    outputs=("output: string",),
+    attrs=("replace_global: bool = true",),
+)
+register_op("StaticRegexFullMatch", inputs=("input: string",), outputs=("output: bool",), attrs=("pattern: string",))
+register_op(
+    "StaticRegexReplace",
+    inputs=("input: string",),
+    outputs=("output: string",),
+    attrs=("pattern: string", "rewrite: string", "replace_global: bool = true"),
+)
+register_op(
+    "StringFormat",
+    inputs=("inputs: T",),
+    outputs=("output: string",),
+    attrs=("T: list(type) >= 0", "template: string = '%s'", "placeholder: string = '%s'", "summarize: int = 3"),
+)
+register_op("StringJoin", inputs=("inputs: N * string",), outputs=("output: string",), attrs=("N: int >= 0", "separator: string = ''"))
+register_op("StringLength", inputs=("input: string",), outputs=("output: int32",), attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",))
+register_op("StringLower", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
+register_op(
+    "StringNGrams",
+    inputs=("data: string", "data_splits: Tsplits"),
+    outputs=("ngrams: string", "ngrams_splits: Tsplits"),
+    attrs=(
+        "separator: string",
+        "ngram_widths: list(int) >= 0",
+        "left_pad: string",
+        "right_pad: string",
+        "pad_width: int",
+        "preserve_short_sequences: bool",
+        f"Tsplits: {INDEX} = DT_INT64",
+    ),
+)
+register_op(
+    "StringSplit",
+    inputs=("input: string", "delimiter: string"),
+    outputs=("indices: int64", "values: string", "shape: int64"),
+    attrs=("skip_empty: bool = true",),
+)
+register_op(
+    "StringSplitV2",
+    inputs=("input: string", "sep: string"),
+    outputs=("indices: int64", "values: string", "shape: int64"),
+    attrs=("maxsplit: int = -1",),
+)
+register_op("StringStrip", inputs=("input: string",), outputs=("output: string",))
+register_op("StringToHashBucket", inputs=("string_tensor: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",))
+register_op("StringToHashBucketFast", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",))
+register_op(
+    "StringToHashBucketStrong", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1", "key: list(int)")
+)
+register_op(
+    "StringToNumber",
+    inputs=("string_tensor: string",),
+    outputs=("output: out_type",),
+    attrs=("out_type: {float, double, int32, int64, uint32, uint64} = DT_FLOAT",),
+)
+register_op("StringUpper", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
+register_op(
+    "Substr",
+    inputs=("input: string", "pos: T", "len: T"),
+    outputs=("output: string",),
+    attrs=(f"T: {INDEX}", "unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'"),
+)
+register_op(
+    "UnicodeDecode",
+    inputs=("input: string",),
+    outputs=("row_splits: Tsplits", "char_values: int32"),
+    attrs=(
+        "input_encoding: string",
+        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
+        "replacement_char: int = 65533",
+        "replace_control_characters: bool = false",
+        f"Tsplits: {INDEX} = DT_INT64",
+    ),
+)
+register_op(
+    "UnicodeDecodeWithOffsets",
+    inputs=("input: string",),
+    outputs=("row_splits: Tsplits", "char_values: int32", "char_to_byte_starts: int64"),
+    attrs=(
+        "input_encoding: string",
+        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
+        "replacement_char: int = 65533",
+        "replace_control_characters: bool = false",
+        f"Tsplits: {INDEX} = DT_INT64",
+    ),
+)
+register_op(
+    "UnicodeEncode",
+    inputs=("input_values: int32", "input_splits: Tsplits"),
+    outputs=("output: string",),
+    attrs=(
+        "errors: {'ignore', 'replace', 'strict'} = 'replace'",
+        "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}",
+        "replacement_char: int = 65533",
+        f"Tsplits: {INDEX} = DT_INT64",
+    ),
+)
+register_op("UnicodeScript", inputs=("input: int32",), outputs=("output: int32",))
+register_op(
+    "UnicodeTranscode",
+    inputs=("input: string",),
+    outputs=("output: string",),
+    attrs=(
+        "input_encoding: string",
+        "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}",
+        "errors: {'strict', 'replace', 'ignore'} = 'replace'",
+        "replacement_char: int = 65533",
+        "replace_control_characters: bool = false",
+    ),
+)

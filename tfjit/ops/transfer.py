@@ -1,0 +1,94 @@
+"""Values that enter and leave a graph: arguments, return values, send and receive, session handles."""
+
+from __future__ import annotations
+
+from tfjit.ops.declare import register_op
+
+register_op("_Arg", outputs=("output: T",), attrs=("T: type", "index: int >= 0"), stateful=True)
+register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True)
+register_op("GetSessionHandle", inputs=("value: T",), outputs=("handle: string",), attrs=("T: type",), stateful=True)
+register_op("GetSessionHandleV2", inputs=("value: T",), outputs=("handle: resource",), attrs=("T: type",), stateful=True)
+register_op("GetSessionTensor", inputs=("handle: string",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True)
+register_op("_HostCast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"))
+register_op(
+    "_HostRecv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+)
+register_op(
+    "_HostSend",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+)
+register_op(
+    "Recv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+)
+register_op(
+    "_Recv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+)
+register_op("_Retval", inputs=("input: T",), attrs=("T: type", "index: int >= 0"), stateful=True)
+register_op(
+    "Send",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+)
+register_op(
+    "_Send",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+)
