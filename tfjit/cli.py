@@ -77,29 +77,25 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     model = "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
-    feed = {
-        "metavar": "NAME=FILE",
-        "action": "extend",
-        "nargs": "+",
-        "default": [],
-        "help": "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY",
-    }
-    fetch = {"metavar": "NAME", "action": "extend", "nargs": "+", "default": []}
+
+    def several(sub: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
+        """An option that takes several values and may be repeated."""
+        sub.add_argument(option, metavar=metavar, action="extend", nargs="+", default=[], help=text)
+
+    feed = "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY"
 
     run = command("run", _run, "Run a graph once and print or write what is fetched.")
     run.add_argument("model", metavar="MODEL", help=model)
-    run.add_argument("--feed", **feed)
-    run.add_argument("--fetch", **fetch, help="tensor to compute, or operation to run; at least one")
+    several(run, "--feed", "NAME=FILE", feed)
+    several(run, "--fetch", "NAME", "tensor to compute, or operation to run; at least one")
     run.add_argument("--out", metavar="DIR", type=Path, help="write each fetched value to DIR/NAME.npy instead of printing it")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write a timeline of the step, for chrome://tracing or Perfetto")
 
     explain = command("explain", _explain, "Show what each pass did, the fused groups, and which kernel serves each node.")
     explain.add_argument("model", metavar="MODEL", help=model)
-    explain.add_argument("--fetch", **fetch, help="tensor to compute; at least one")
-    explain.add_argument("--feed", **feed)
-    explain.add_argument(
-        "--shape", metavar="NAME=SIZES", action="extend", nargs="+", default=[], help="shape of a feed, as in images:0=1,8,8,1"
-    )
+    several(explain, "--fetch", "NAME", "tensor to compute; at least one")
+    several(explain, "--feed", "NAME=FILE", feed)
+    several(explain, "--shape", "NAME=SIZES", "shape of a feed instead of a value, as in images:0=1,8,8,1")
 
     inspect = command("inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model.")
     inspect.add_argument("model", metavar="MODEL", help=model)
