@@ -6,6 +6,7 @@ The `*_pb2` modules are generated from the `.proto` files by `make protos`.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,9 @@ if TYPE_CHECKING:
     from tfjit.protos.types_pb2 import DataType, SerializedDType
     from tfjit.protos.variable_pb2 import SaveSliceInfoDef, VariableAggregation, VariableDef, VariableSynchronization
     from tfjit.protos.versions_pb2 import VersionDef
+
+# The generated code is 5.28's because protobuf 5, 6 and 7 all load it; some releases of 6 warn of that, once for each module.
+warnings.filterwarnings("ignore", message=r"Protobuf gencode version 5\.28\.1 .* at tfjit/protos/")
 
 _MODULES = {
     "attr_value_pb2": (
