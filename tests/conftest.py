@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,23 @@ def data_dir() -> Path:
 def demo_dir() -> Path:
     """The folder that holds digits_cnn.pb and digits.npz, which ship with the package."""
     return ROOT / "tfjit" / "demo"
+
+
+def _refusals() -> dict[object, str]:
+    """Kernels that this process failed to compile, with the reasons. A process that has not used the store has none."""
+    module = sys.modules.get("tfjit.kernels.store")
+    return dict(module.store.refusals()) if module is not None else {}
+
+
+@pytest.fixture(autouse=True)
+def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A kernel that does not compile fails the test that asked for it: the reference would hide it with the right numbers.
+
+    A test that provokes a refusal is marked `refuses_kernel`.
+    """
+    before = set(_refusals())
+    yield
+    refused = {kernel: reason for kernel, reason in _refusals().items() if kernel not in before}
+    if refused and request.node.get_closest_marker("refuses_kernel") is None:
+        reasons = "\n\n".join(f"{getattr(kernel, 'title', kernel)}: {reason}" for kernel, reason in refused.items())
+        pytest.fail(f"{len(refused)} kernels were refused:\n{reasons}", pytrace=False)
