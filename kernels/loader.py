@@ -94,19 +94,28 @@ def emit(module: llvm.ModuleRef, machine: llvm.TargetMachine, symbols: dict[str,
     return ObjectFile(symbols, needs, code)
 
 
-def compile_ir(text: str, functions: Sequence[str], optimization: int = 2) -> ObjectFile:
-    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in the process."""
+def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
+    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in the process.
+
+    A few cheap passes only: for hand-written text the whole pipeline costs ten times as much and gains nothing.
+    """
     import llvmlite.binding as llvm
 
     with _lock:
-        machine = target_machine(optimization)
+        machine = target_machine(optimization=2)
         module = llvm.parse_assembly(text)
         module.triple = llvm.get_process_triple()
         module.data_layout = str(machine.target_data)
         module.verify()
-        tuning = llvm.create_pipeline_tuning_options(speed_level=optimization)
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
         return emit(module, machine, {name: name for name in functions})
 
 

@@ -5,8 +5,8 @@ background thread, what it lacks is compiled by worker processes (`kernels/compi
 `store.compile(sources)` waits. This process never imports Numba.
 
 On disk a kernel is two files named by a key: KEY.py (the text, for people and tracebacks) and KEY.o (see object_file.py).
-The key hashes the text and all that decides what becomes of it: entries, flags, the versions of numba, llvmlite, LLVM and tfjit,
-the sources of what the text imports from tfjit.kernels, CPU name and features.
+The key hashes the text and all that decides what becomes of it: entries, flags, the versions of numba, llvmlite and LLVM,
+the sources of the compiler and of what the text imports from tfjit.kernels, CPU name and features.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfjit.kernels import loader
-from tfjit.kernels.object_file import DamagedObject, ObjectFile
+from tfjit.kernels.object_file import DamagedObject, ObjectFile, write_atomically
 from tfjit.kernels.source import KernelSource
 
 log = logging.getLogger("tfjit.cache")
@@ -153,20 +153,26 @@ def _worker_path() -> str:
     return os.pathsep.join(inherited)
 
 
-@functools.cache
-def _environment() -> str:
-    """What besides a text and its imports decides the object code."""
+def _version(package: str) -> str:
+    """Installed version, from the folder's name: importlib.metadata takes longer to import than loading ten kernels does."""
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        for found in Path(place).parent.glob(f"{package}-*.dist-info"):
+            return found.name.removesuffix(".dist-info")
     from importlib import metadata
 
+    return metadata.version(package)
+
+
+@functools.cache
+def _environment() -> str:
+    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of the compiler's source.)"""
     import llvmlite.binding as llvm
+
     from tfjit.kernels import cpu_features
 
     host = cpu_features.host()
-    try:
-        own = metadata.version("tfjit")
-    except metadata.PackageNotFoundError:
-        own = "source"
-    versions = (metadata.version("numba"), metadata.version("llvmlite"), llvm.llvm_version_info, own, sys.version_info[:2], _FORMAT)
+    versions = (_version("numba"), _version("llvmlite"), llvm.llvm_version_info, sys.version_info[:2], _FORMAT)
     return repr((versions, llvm.get_process_triple(), host.name, host.flags, _module_hash("tfjit.kernels.compiler")))
 
 
@@ -303,6 +309,26 @@ class KernelStore:
                 self._waiting.append((wanted, callback))
                 return
         callback()
+
+    def load_ir(self, text: str, functions: Sequence[str]) -> dict[str, int]:
+        """Function -> address for LLVM assembly, compiled here (tens of ms) unless the disk has it.
+
+        A text is to be loaded once a process, and its functions need names of their own.
+        """
+        key = hashlib.sha256(repr((text, sorted(functions), _environment())).encode()).hexdigest()[:48]
+        path = self.directory / f"{key}.o" if self.directory else None
+        if path is not None:
+            try:
+                return loader.load(ObjectFile.decode(path.read_bytes()))
+            except OSError:
+                pass  # not there yet
+            except (DamagedObject, loader.MissingSymbol) as error:
+                log.info("cache: %s is compiled again: %s", path, error)
+        obj = loader.compile_ir(text, functions)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                write_atomically(path, obj.encode())
+        return loader.load(obj)
 
     def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None) -> None:
         """Return when all are loaded. workers: compiler processes it may use at a time.

@@ -1,0 +1,560 @@
+"""LLVM assembly of the compiled parts that are not kernels: the step walker, the Python entry to it, the helper threads' loop.
+
+`load()` gives the addresses of its functions. The text is written by hand, so that it needs LLVM alone: no Numba, no compiler process, ready some milliseconds after the first
+import whatever the cache holds. The layouts of tables and pool state are described in walker.py and intraop.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+from string import Template
+
+# (instructions of one architecture) flush_denormals returns the old floating-point control word, restore_control writes it back
+_CONTROL = {
+    "x86": """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @llvm.x86.sse2.pause()
+declare i64 @llvm.readcyclecounter()
+
+define internal i64 @flush_denormals() alwaysinline {
+  %word = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %word)
+  %old = load i32, ptr %word
+  %new = or i32 %old, 32832                     ; flush to zero (bit 15), denormals are zero (bit 6)
+  %same = icmp eq i32 %old, %new
+  br i1 %same, label %done, label %write
+write:
+  store i32 %new, ptr %word
+  call void @llvm.x86.sse.ldmxcsr(ptr %word)
+  br label %done
+done:
+  %wide = zext i32 %old to i64
+  ret i64 %wide
+}
+
+define internal void @restore_control(i64 %old) alwaysinline {
+  %word = alloca i32
+  %narrow = trunc i64 %old to i32
+  store i32 %narrow, ptr %word
+  call void @llvm.x86.sse.ldmxcsr(ptr %word)
+  ret void
+}
+
+define internal void @relax() alwaysinline {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+
+define internal i64 @ticks() alwaysinline {
+  %now = call i64 @llvm.readcyclecounter()
+  ret i64 %now
+}
+""",
+    "aarch64": """
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+declare void @llvm.aarch64.hint(i32)
+declare i64 @llvm.readsteadycounter()
+
+define internal i64 @flush_denormals() alwaysinline {
+  %old = call i64 @llvm.aarch64.get.fpcr()
+  %new = or i64 %old, 16777216                  ; FZ (bit 24)
+  call void @llvm.aarch64.set.fpcr(i64 %new)
+  ret i64 %old
+}
+
+define internal void @restore_control(i64 %old) alwaysinline {
+  call void @llvm.aarch64.set.fpcr(i64 %old)
+  ret void
+}
+
+define internal void @relax() alwaysinline {
+  call void @llvm.aarch64.hint(i32 1)           ; yield
+  ret void
+}
+
+define internal i64 @ticks() alwaysinline {
+  %now = call i64 @llvm.readsteadycounter()     ; the cycle counter traps in user mode
+  ret i64 %now
+}
+""",
+    "other": """
+define internal i64 @flush_denormals() alwaysinline {
+  ret i64 0
+}
+
+define internal void @restore_control(i64 %old) alwaysinline {
+  ret void
+}
+
+define internal void @relax() alwaysinline {
+  ret void
+}
+
+declare i64 @llvm.readcyclecounter()
+
+define internal i64 @ticks() alwaysinline {
+  %now = call i64 @llvm.readcyclecounter()
+  ret i64 %now
+}
+""",
+}
+
+_POOL = """
+define i64 @tfjit_ticks() {
+  %now = call i64 @ticks()
+  ret i64 %now
+}
+
+define i64 @tfjit_control_word() {
+  %old = call i64 @flush_denormals()
+  call void @restore_control(i64 %old)
+  ret i64 %old
+}
+
+; Take chunks of the posted job until none is left. Returns how many it did.
+define internal i64 @claim_chunks(ptr %pool) {
+entry:
+  %done_at = getelementptr i64, ptr %pool, i64 8
+  %code_at = getelementptr i64, ptr %pool, i64 16
+  %args_at = getelementptr i64, ptr %pool, i64 17
+  br label %look
+look:
+  %count = phi i64 [ 0, %entry ], [ %more, %work ]
+  %seen = load atomic i64, ptr %pool seq_cst, align 8
+  %seen_next = and i64 %seen, 4294967295
+  %seen_size = lshr i64 %seen, 32
+  %left = icmp ult i64 %seen_next, %seen_size
+  br i1 %left, label %claim, label %out
+claim:
+  %ticket = atomicrmw add ptr %pool, i64 1 seq_cst
+  %chunk = and i64 %ticket, 4294967295
+  %size = lshr i64 %ticket, 32
+  %mine = icmp ult i64 %chunk, %size
+  br i1 %mine, label %work, label %out
+work:                                             ; the caller waits for this chunk, so code and args are of this job
+  %code = load atomic ptr, ptr %code_at seq_cst, align 8
+  %args = load atomic i64, ptr %args_at seq_cst, align 8
+  call void %code(i64 %args, i64 %chunk, i64 %size)
+  %ignored = atomicrmw add ptr %done_at, i64 1 seq_cst
+  %more = add i64 %count, 1
+  br label %look
+out:
+  ret i64 %count
+}
+
+; The life of helper number %index: spin for a bounded time, then sleep until woken. Returns when the pool stops.
+define void @tfjit_helper(ptr %pool, i64 %index) {
+entry:
+  %control = call i64 @flush_denormals()
+  %stop_at = getelementptr i64, ptr %pool, i64 32
+  %spin_at = getelementptr i64, ptr %pool, i64 34
+  %wait_at = getelementptr i64, ptr %pool, i64 36
+  %line = mul i64 %index, 8
+  %base = add i64 %line, 40
+  %asleep_at = getelementptr i64, ptr %pool, i64 %base
+  %handle_at = getelementptr i64, ptr %asleep_at, i64 1
+  br label %fresh
+fresh:
+  %start = call i64 @ticks()
+  br label %spin
+spin:
+  %did = call i64 @claim_chunks(ptr %pool)
+  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
+  %stopping = icmp ne i64 %stop, 0
+  br i1 %stopping, label %out, label %idle
+idle:
+  %worked = icmp ne i64 %did, 0
+  br i1 %worked, label %fresh, label %pause
+pause:
+  call void @relax()
+  %now = call i64 @ticks()
+  %spent = sub i64 %now, %start
+  %limit = load i64, ptr %spin_at
+  %tired = icmp ugt i64 %spent, %limit
+  br i1 %tired, label %doze, label %spin
+doze:                                             ; say so first, then look once more: a caller posts first, then looks who sleeps
+  store atomic i64 1, ptr %asleep_at seq_cst, align 8
+  %word = load atomic i64, ptr %pool seq_cst, align 8
+  %next = and i64 %word, 4294967295
+  %size = lshr i64 %word, 32
+  %work = icmp ult i64 %next, %size
+  %late_stop = load atomic i64, ptr %stop_at seq_cst, align 8
+  %stopped = icmp ne i64 %late_stop, 0
+  %stay = or i1 %work, %stopped
+  br i1 %stay, label %retract, label %sleep
+retract:
+  %was = atomicrmw xchg ptr %asleep_at, i64 0 seq_cst
+  %unseen = icmp eq i64 %was, 1
+  br i1 %unseen, label %fresh, label %sleep       ; seen: a wake-up is on its way, so take it
+sleep:
+  %wait = load ptr, ptr %wait_at
+  %handle = load i64, ptr %handle_at
+  call void %wait(i64 %handle, i64 -1)
+  br label %fresh
+out:
+  call void @restore_control(i64 %control)
+  ret void
+}
+
+; Do all chunks here.
+define internal void @run_alone(ptr %code, i64 %args, i64 %size) {
+entry:
+  br label %head
+head:
+  %chunk = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %chunk, %size
+  br i1 %more, label %body, label %out
+body:
+  call void %code(i64 %args, i64 %chunk, i64 %size)
+  %next = add i64 %chunk, 1
+  br label %head
+out:
+  ret void
+}
+
+; Do one job with whatever helpers take part. Another caller in the pool, or no helpers: all of it here.
+define internal void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size) {
+entry:
+  %helpers_at = getelementptr i64, ptr %pool, i64 33
+  %helpers = load i64, ptr %helpers_at
+  %none = icmp eq i64 %helpers, 0
+  br i1 %none, label %alone, label %try
+try:
+  %lock_at = getelementptr i64, ptr %pool, i64 24
+  %pair = cmpxchg ptr %lock_at, i64 0, i64 1 seq_cst seq_cst
+  %got = extractvalue { i64, i1 } %pair, 1
+  br i1 %got, label %post, label %alone
+alone:
+  call void @run_alone(ptr %code, i64 %args, i64 %size)
+  ret void
+post:
+  %done_at = getelementptr i64, ptr %pool, i64 8
+  %code_at = getelementptr i64, ptr %pool, i64 16
+  %args_at = getelementptr i64, ptr %pool, i64 17
+  store atomic i64 0, ptr %done_at monotonic, align 8
+  store atomic ptr %code, ptr %code_at monotonic, align 8
+  store atomic i64 %args, ptr %args_at monotonic, align 8
+  %word = shl i64 %size, 32
+  store atomic i64 %word, ptr %pool seq_cst, align 8
+  %others = sub i64 %size, 1
+  %fewer = icmp ult i64 %others, %helpers
+  %wanted = select i1 %fewer, i64 %others, i64 %helpers
+  br label %wake
+wake:
+  %helper = phi i64 [ 0, %post ], [ %after, %woken ]
+  %any = icmp ult i64 %helper, %wanted
+  br i1 %any, label %look, label %work
+look:
+  %line = mul i64 %helper, 8
+  %base = add i64 %line, 40
+  %asleep_at = getelementptr i64, ptr %pool, i64 %base
+  %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
+  %sleeping = icmp eq i64 %asleep, 1
+  br i1 %sleeping, label %take, label %woken
+take:
+  %was = atomicrmw xchg ptr %asleep_at, i64 0 seq_cst
+  %ours = icmp eq i64 %was, 1
+  br i1 %ours, label %signal, label %woken
+signal:
+  %signal_at = getelementptr i64, ptr %pool, i64 35
+  %signal_code = load ptr, ptr %signal_at
+  %handle_at = getelementptr i64, ptr %asleep_at, i64 1
+  %handle = load i64, ptr %handle_at
+  call void %signal_code(i64 %handle, i64 1, i64 0)
+  br label %woken
+woken:
+  %after = add i64 %helper, 1
+  br label %wake
+work:
+  %own = call i64 @claim_chunks(ptr %pool)
+  br label %wait
+wait:                                             ; only for chunks that a helper has claimed
+  %spins = phi i64 [ 0, %work ], [ %again, %relaxed ], [ 0, %yield ]
+  %done = load atomic i64, ptr %done_at seq_cst, align 8
+  %finished = icmp uge i64 %done, %size
+  br i1 %finished, label %release, label %linger
+linger:
+  %long = icmp ugt i64 %spins, 1000
+  br i1 %long, label %yield, label %relaxed
+relaxed:
+  call void @relax()
+  %again = add i64 %spins, 1
+  br label %wait
+yield:                                            ; its helper may have lost its core: let it have this one
+  %yield_at = getelementptr i64, ptr %pool, i64 37
+  %yield_code = load ptr, ptr %yield_at
+  call void %yield_code()
+  br label %wait
+release:
+  store atomic i64 0, ptr %lock_at seq_cst, align 8
+  ret void
+}
+
+define void @tfjit_run(ptr %pool, ptr %code, i64 %args, i64 %size) {
+  %control = call i64 @flush_denormals()
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size)
+  call void @restore_control(i64 %control)
+  ret void
+}
+"""
+
+_WALK = """
+define i64 @tfjit_walk_table(ptr %table) {
+entry:
+  %count_at = getelementptr i64, ptr %table, i64 3
+  %count = load i64, ptr %count_at
+  %offset_at = getelementptr i64, ptr %table, i64 4
+  %offset = load i64, ptr %offset_at
+  %first = getelementptr i64, ptr %table, i64 %offset
+  %trace_at = getelementptr i64, ptr %table, i64 6
+  %trace = load ptr, ptr %trace_at
+  %cancel_at = getelementptr i64, ptr %table, i64 7
+  %cancel_word = load ptr, ptr %cancel_at
+  %pool_at = getelementptr i64, ptr %table, i64 8
+  %pool = load ptr, ptr %pool_at
+  %traced = icmp ne ptr %trace, null
+  %cancellable = icmp ne ptr %cancel_word, null
+  %pooled = icmp ne ptr %pool, null
+  %control = call i64 @flush_denormals()
+  br i1 %traced, label %trace_start, label %head
+trace_start:
+  %t0 = call i64 @ticks()
+  store i64 %t0, ptr %trace
+  br label %head
+head:
+  %index = phi i64 [ 0, %entry ], [ 0, %trace_start ], [ %after, %next ], [ %after, %trace_one ]
+  %more = icmp ult i64 %index, %count
+  br i1 %more, label %check, label %finished
+check:
+  br i1 %cancellable, label %look, label %run
+look:
+  %cancel = load atomic i64, ptr %cancel_word monotonic, align 8
+  %cancelled = icmp ne i64 %cancel, 0
+  br i1 %cancelled, label %stopped, label %run
+run:
+  %words = mul i64 %index, 4
+  %code_at = getelementptr i64, ptr %first, i64 %words
+  %args_at = getelementptr i64, ptr %code_at, i64 1
+  %size_at = getelementptr i64, ptr %code_at, i64 2
+  %code = load ptr, ptr %code_at
+  %args = load i64, ptr %args_at
+  %size = load i64, ptr %size_at
+  %single = icmp eq i64 %size, 1
+  br i1 %single, label %plain, label %several
+plain:
+  call void %code(i64 %args, i64 0, i64 1)
+  br label %ran
+several:
+  br i1 %pooled, label %shared, label %alone
+shared:
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size)
+  br label %ran
+alone:
+  call void @run_alone(ptr %code, i64 %args, i64 %size)
+  br label %ran
+ran:
+  %after = add i64 %index, 1
+  %status_at = inttoptr i64 %args to ptr
+  %status = load i64, ptr %status_at
+  %good = icmp eq i64 %status, 0
+  br i1 %good, label %next, label %failed
+next:
+  br i1 %traced, label %trace_one, label %head
+trace_one:
+  %stamp_at = getelementptr i64, ptr %trace, i64 %after
+  %stamp = call i64 @ticks()
+  store i64 %stamp, ptr %stamp_at
+  br label %head
+stopped:
+  %minus = sub i64 -1, %index
+  br label %finished
+failed:
+  br label %finished
+finished:
+  %result = phi i64 [ 0, %head ], [ %minus, %stopped ], [ %after, %failed ]
+  call void @restore_control(i64 %control)
+  ret i64 %result
+}
+"""
+
+_PYTHON = """
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @PyErr_SetString(ptr, ptr)
+@PyExc_TypeError = external global ptr
+@array_type = internal global ptr null
+$wrong_count
+$wrong_type
+
+define void @tfjit_set_array_type(ptr %type) {
+  store ptr %type, ptr @array_type
+  ret void
+}
+
+; walk(table, *arrays), METH_FASTCALL
+define ptr @tfjit_walk(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %array_class = load ptr, ptr @array_type
+  %some = icmp sgt i64 %given, 0
+  br i1 %some, label %check, label %count_error
+check:                                            ; of all arguments, before anything is written
+  %n = phi i64 [ 0, %entry ], [ %n_after, %checked ]
+  %unchecked = icmp slt i64 %n, %given
+  br i1 %unchecked, label %check_one, label %start
+check_one:
+  %argument_at = getelementptr ptr, ptr %arguments, i64 %n
+  %argument = load ptr, ptr %argument_at
+  %class_at = getelementptr i8, ptr %argument, i64 $type_offset
+  %class = load ptr, ptr %class_at
+  %array = icmp eq ptr %class, %array_class
+  br i1 %array, label %checked, label %type_error
+checked:
+  %n_after = add i64 %n, 1
+  br label %check
+start:
+  %table_object = load ptr, ptr %arguments
+  %table_at = getelementptr i8, ptr %table_object, i64 $data_offset
+  %table = load ptr, ptr %table_at
+  %wanted = load i64, ptr %table
+  %arrays = sub i64 %given, 1
+  %matches = icmp eq i64 %wanted, %arrays
+  br i1 %matches, label %patch_start, label %count_error
+patch_start:
+  %patches_at = getelementptr i64, ptr %table, i64 1
+  %patches = load i64, ptr %patches_at
+  %patch_offset_at = getelementptr i64, ptr %table, i64 2
+  %patch_offset = load i64, ptr %patch_offset_at
+  %first = getelementptr i64, ptr %table, i64 %patch_offset
+  br label %patch
+patch:
+  %p = phi i64 [ 0, %patch_start ], [ %p_after, %patch_one ]
+  %unpatched = icmp slt i64 %p, %patches
+  br i1 %unpatched, label %patch_one, label %flags
+patch_one:                                        ; words: array number, address to write to, byte offset
+  %p_words = mul i64 %p, 3
+  %number_at = getelementptr i64, ptr %first, i64 %p_words
+  %number = load i64, ptr %number_at
+  %place_at = getelementptr i64, ptr %number_at, i64 1
+  %place = load ptr, ptr %place_at
+  %bytes_at = getelementptr i64, ptr %number_at, i64 2
+  %bytes = load i64, ptr %bytes_at
+  %slot = add i64 %number, 1
+  %object_at = getelementptr ptr, ptr %arguments, i64 %slot
+  %object = load ptr, ptr %object_at
+  %data_at = getelementptr i8, ptr %object, i64 $data_offset
+  %data = load i64, ptr %data_at
+  %address = add i64 %data, %bytes
+  store i64 %address, ptr %place
+  %p_after = add i64 %p, 1
+  br label %patch
+flags:
+  %flags_at = getelementptr i64, ptr %table, i64 5
+  %flag_word = load i64, ptr %flags_at
+  %release_bit = and i64 %flag_word, 1
+  %release = icmp ne i64 %release_bit, 0
+  br i1 %release, label %without, label %with
+with:
+  %kept = call i64 @tfjit_walk_table(ptr %table)
+  br label %answer
+without:
+  %thread = call ptr @PyEval_SaveThread()
+  %released = call i64 @tfjit_walk_table(ptr %table)
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %answer
+answer:
+  %result = phi i64 [ %kept, %with ], [ %released, %without ]
+  %object_result = call ptr @PyLong_FromLongLong(i64 %result)
+  ret ptr %object_result
+count_error:
+  %type_error_1 = load ptr, ptr @PyExc_TypeError
+  call void @PyErr_SetString(ptr %type_error_1, ptr @wrong_count)
+  ret ptr null
+type_error:
+  %type_error_2 = load ptr, ptr @PyExc_TypeError
+  call void @PyErr_SetString(ptr %type_error_2, ptr @wrong_type)
+  ret ptr null
+}
+"""
+
+PYTHON_SYMBOLS = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_SetString", "PyExc_TypeError")
+NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_walk_table")
+PYTHON_FUNCTIONS = ("tfjit_set_array_type", "tfjit_walk")
+
+
+def architecture(machine: str) -> str:
+    """The key of the control instructions for `platform.machine()`."""
+    machine = machine.lower()
+    if machine in ("x86_64", "amd64"):
+        return "x86"
+    return "aarch64" if machine in ("aarch64", "arm64") else "other"
+
+
+def _c_string(name: str, text: str) -> str:
+    return f'@{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"'
+
+
+def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
+    """The module's LLVM assembly.
+
+    offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry that reads them.
+    """
+    text = _CONTROL[architecture(machine)] + _POOL + _WALK
+    if offsets is not None:
+        text += Template(_PYTHON).substitute(
+            type_offset=offsets[0],
+            data_offset=offsets[1],
+            wrong_count=_c_string("wrong_count", "walk(table, *arrays): not the number of arrays that the table is for"),
+            wrong_type=_c_string("wrong_type", "walk(table, *arrays): an argument is not a numpy.ndarray"),
+        )
+    return text
+
+
+_lock = threading.Lock()
+_addresses: dict[str, int] | None = None
+
+
+def load() -> dict[str, int]:
+    """Function -> address; "tfjit_walk" is absent where ndarrays do not hold their data pointer at a known place.
+
+    The first call compiles (tens of ms) or loads what the disk cache has.
+    """
+    global _addresses
+    with _lock:
+        if _addresses is None:
+            from tfjit.kernels import loader
+            from tfjit.kernels.python_abi import array_offsets
+            from tfjit.kernels.store import store
+
+            offsets = array_offsets()
+            functions = NATIVE_FUNCTIONS
+            if offsets is not None:
+                functions += PYTHON_FUNCTIONS
+                for name in PYTHON_SYMBOLS:  # an embedding program may hide them from the dynamic linker
+                    if name.startswith("PyExc_"):
+                        symbol: ctypes._CData = ctypes.c_void_p.in_dll(ctypes.pythonapi, name)
+                        loader.add_symbol(name, ctypes.addressof(symbol))
+                    else:
+                        loader.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+            _addresses = store.load_ir(module_text(platform.machine(), offsets), functions)
+        return _addresses
+
+
+def loaded() -> bool:
+    """True when `load()` returns at once."""
+    return _addresses is not None
+
+
+def _reset_after_fork() -> None:
+    """In a child: the holder of the lock may have been another thread."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
