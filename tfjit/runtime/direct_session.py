@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import errors, settings
+from tfjit.framework import errors
 from tfjit.framework.dtypes import DType
 from tfjit.framework.shape import Shape
 from tfjit.kernels.intraop import get_pool
 from tfjit.kernels.store import store
+from tfjit.runtime import config as session_config
 from tfjit.runtime import pool as inter_op
 from tfjit.runtime import state_kernels
 from tfjit.runtime.backend import BackendSession, Runner
@@ -58,8 +59,8 @@ class DirectSession(BackendSession):
         self.closed = False
         self.cancellation = CancellationManager()
         self.recycler = OutputRecycler()
-        self.threads = settings.intra_op_threads(config)
-        self.straight_line = settings.straight_line(config)
+        self.threads = session_config.intra_op_threads(config)
+        self.straight_line = session_config.straight_line()
         self._pools = inter_op.PoolSet(config)
         self._graph_lock = threading.RLock()
         self._plan_lock = threading.Lock()
@@ -82,6 +83,7 @@ class DirectSession(BackendSession):
         self.extend(graph_def)
 
     def extend(self, graph_def: Any) -> None:
+        from tfjit.passes.context import PassContext
         from tfjit.passes.place import place
         from tfjit.passes.view import DataflowGraph
 
@@ -89,7 +91,7 @@ class DirectSession(BackendSession):
         with self._graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
             graph.extend(graph_def)
-            place(graph, self.pass_options())
+            place(graph, PassContext(options=self.pass_options()))
             self.graph = graph
 
     def close(self) -> None:
@@ -141,9 +143,7 @@ class DirectSession(BackendSession):
     def pass_options(self) -> PassOptions:
         """How plans of this session are built, from its ConfigProto and the environment."""
         if self._pass_options is None:
-            from tfjit.runtime.pass_options import make_pass_options
-
-            self._pass_options = make_pass_options(self.config, self.devices, has_kernel(device_type_priorities()))
+            self._pass_options = session_config.make_pass_options(self.config, self.devices, has_kernel(device_type_priorities()))
         return self._pass_options
 
     def build_partitions(self, spec: RunSpec) -> tuple[list[Partition], PipelineReport]:
@@ -204,8 +204,8 @@ class DirectSession(BackendSession):
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
-                old, _ = self._plans.popitem(last=False)
-                self._runners = {k: r for k, r in self._runners.items() if k[3] != old}
+                self._plans.popitem(last=False)
+                self._runners.clear()  # they hold plans
             return found
 
     def _feed_dtype(self, name: str) -> DType:

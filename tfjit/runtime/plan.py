@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import errors, settings
+from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall
 from tfjit.kernels.store import store
+from tfjit.runtime.config import jit_mode
 from tfjit.runtime.lowering import Lowered, NotStatic, build_calls, lower
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.step import Reroute, Step
@@ -96,7 +97,7 @@ class Variant:
             self.compile_done.set()
 
     def _start(self) -> None:
-        mode = settings.jit_mode(self.plan.session.config)
+        mode = jit_mode(self.plan.session.config)
         if mode == "off":
             self.compile_done.set()
             self.step = self._make_step()
@@ -247,4 +248,7 @@ class Plan:
         variant = self.variants.get(tuple(shapes))
         if variant is None:
             variant = self.variant(tuple(shapes))
-        return variant.run([v if d is None or v.flags.c_contiguous else np.array(v, order="C") for v, d in zip(values, self.np_dtypes)], context)
+        arrays = [
+            v if d is None or v.flags.c_contiguous else np.array(v, order="C") for v, d in zip(values, self.np_dtypes, strict=True)
+        ]
+        return variant.run(arrays, context)

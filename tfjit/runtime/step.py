@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.kernels import walker
 from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
-from tfjit.kernels.walker import StepTable, get_walker
 from tfjit.runtime.device import Device
 from tfjit.runtime.lowering import Instruction, Lowered, Value
 from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
@@ -81,9 +81,9 @@ class Step:
         self._name = name
         self._free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
         self._lock = threading.Lock()
-        self._walk = get_walker()
-        self._layout = _Layout(lowered, env, compiled=self._walk is not None)
+        self._layout = _Layout(lowered, env)
         self.native = bool(self._layout.stretches)
+        self._walk = walker.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = self._layout.generate()
         filename = f"<tfjit step {name}>"
@@ -122,7 +122,7 @@ class Step:
 class _Layout:
     """Where everything of a step lies; shared by its instances."""
 
-    def __init__(self, lowered: Lowered, env: StepEnvironment, compiled: bool) -> None:
+    def __init__(self, lowered: Lowered, env: StepEnvironment) -> None:
         self.lowered = lowered
         self.env = env
         self.native_ids: set[int] = set()
@@ -137,17 +137,15 @@ class _Layout:
         self._buffers: dict[int, Interval] = {}  # root value index -> life in the arena
         self._fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
-        self._choose(compiled)
+        self._choose()
         self._place_buffers()
         # in-place chains stand under several values but are one interval
         lives = {id(life): life for life in self._buffers.values()}
         self.arena_bytes = lay_out([*lives.values(), *self._temps.values()])
         self._build_segments()
 
-    def _choose(self, compiled: bool) -> None:
+    def _choose(self) -> None:
         """Native where every piece of code the call needs is compiled."""
-        if not compiled:
-            return
         for instruction in self.lowered.instructions:
             call = instruction.call
             if call is None:
@@ -479,14 +477,14 @@ class _Layout:
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
-            table = StepTable(
+            table = walker.StepTable(
+                len(arrays),
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
                 patches=[(index[patch.array], address + 8 * patch.word, 0) for patch in stretch.patches],
                 release_gil=stretch.cost_ns > KEEP_GIL_NS,
-                pool=self.env.pool,
+                pool=self.env.pool.state_address if self.env.pool is not None else 0,
             )
-            scope[f"table{k}"] = table  # owns the memory behind t<k>
-            scope[f"t{k}"] = table.array
+            scope[f"t{k}"] = table.words
         for name, (offset, value) in self.views.items():
             np_dtype = np.dtype(value.dtype.as_numpy_dtype)
             scope[name] = np.ndarray(value.shape, np_dtype, arena.data, offset) if value.spec.nbytes else np.empty(value.shape, np_dtype)

@@ -1,0 +1,1 @@
+"""What a program holds: sessions, fetches and feeds, variables."""

@@ -1,0 +1,455 @@
+"""Session: `run`, its fast path, callables, and the default-session stack."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
+from tfjit.client.fetches import FetchMapper, Leaf
+from tfjit.client.sources import graph_from, to_config
+from tfjit.framework import errors
+from tfjit.framework import graph as framework_graph
+from tfjit.runtime.factory import SessionOptions, new_session
+from tfjit.runtime.factory import reset as factory_reset
+
+_MAX_ENTRIES = 4096
+_NODE_MARK = re.compile(r"\{\{node ([^}]+)\}\}")
+
+# what one cached `run` call does with its feed_dict
+Entry = Callable[[Mapping[Any, Any] | None], Any]
+
+
+class _SessionStack(threading.local):
+    def __init__(self) -> None:
+        self.sessions: list[BaseSession] = []
+
+
+_STACK = _SessionStack()
+
+
+def get_default_session() -> BaseSession | None:
+    """The innermost default session of this thread, or None."""
+    return _STACK.sessions[-1] if _STACK.sessions else None
+
+
+class _DefaultSession:
+    """The context manager of `as_default`."""
+
+    def __init__(self, session: BaseSession) -> None:
+        self._session = session
+
+    def __enter__(self) -> BaseSession:
+        _STACK.sessions.append(self._session)
+        return self._session
+
+    def __exit__(self, *exc: Any) -> None:
+        _pop(self._session)
+
+
+def _pop(session: BaseSession) -> None:
+    if not _STACK.sessions or _STACK.sessions[-1] is not session:
+        if session in _STACK.sessions:
+            _STACK.sessions.remove(session)
+        raise AssertionError(f"Nesting violated for default stack of {type(session)} objects")
+    _STACK.sessions.pop()
+
+
+class BaseSession:
+    """A session over one graph.
+
+    target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, or a path to one;
+    None takes the default graph. config: a ConfigProto of tfjit or TensorFlow, or its bytes.
+    Raises NotFoundError when no session factory serves the target, TypeError for a graph or config of another type.
+    """
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
+        self._backend = None
+        if target is None:
+            target = ""
+        if not isinstance(target, (str, bytes)):
+            raise TypeError(f"Argument `target` must be a string, got {type(target).__name__}")
+        self._target = target.decode() if isinstance(target, bytes) else target
+        self._graph = graph_from(graph)
+        self._config = to_config(config)
+        self._sent_version = 0
+        self._extend_lock = threading.Lock()
+        self._entries: dict[Any, tuple[Entry, Any]] = {}
+        self._default: _DefaultSession | None = None
+        self._backend = new_session(SessionOptions(target=self._target, config=self._config))
+        self._closed = False
+
+    @property
+    def graph(self) -> Any:
+        """The graph this session runs."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """A serialisable version of the graph (GraphDef)."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> str:
+        """The target."""
+        return self._target
+
+    def list_devices(self) -> list[Any]:
+        """Devices of the session: objects with name, device_type, memory_limit_bytes, incarnation."""
+        assert self._backend is not None
+        return [DeviceAttributes(d.name, d.device_type, d.memory_limit, d.incarnation) for d in self._backend.list_devices()]
+
+    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Run the part of the graph that `fetches` need and return their values in the same structure.
+
+        fetches: a Tensor, Operation, name, or any nesting of lists, tuples, dicts, namedtuples, attrs classes of them.
+        feed_dict: tensor (or its name) -> value. options: RunOptions. run_metadata: RunMetadata, filled in.
+        Scalars come back as NumPy scalars, strings as bytes, operations as None.
+        Raises RuntimeError after `close`, TypeError and ValueError for fetches or feeds that do not fit, OpError for failures in the step.
+        """
+        if options is None and run_metadata is None:
+            kind = type(fetches)
+            fetch_key: Any = (kind, *map(id, fetches)) if kind is list or kind is tuple else id(fetches)
+            key = (fetch_key, *map(id, feed_dict)) if feed_dict else fetch_key
+            cached = self._entries.get(key)
+            if cached is not None:
+                try:
+                    return cached[0](feed_dict)
+                except errors.OpError as error:
+                    raise self._explained(error) from None
+            return self._run_new(key, fetches, feed_dict)
+        return self._run_with_options(fetches, feed_dict, options, run_metadata)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self._graph.version == 0:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
+
+    def _extend(self) -> None:
+        """Send what is new of the graph; each node once, whoever asks."""
+        assert self._backend is not None
+        graph = self._graph
+        with self._extend_lock:
+            version = graph.version
+            if version > self._sent_version:
+                self._backend.extend(graph.as_graph_def(from_version=self._sent_version or None))
+                self._sent_version = version
+
+    def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
+        self._check_usable()
+        entry, keep = self._make_entry(fetches, feed_dict)
+        if keep is not None:
+            if len(self._entries) >= _MAX_ENTRIES:
+                self._entries.clear()
+            self._entries[key] = (entry, keep)
+        try:
+            return entry(feed_dict)
+        except errors.OpError as error:
+            raise self._explained(error) from None
+
+    def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
+        """What `run` does for these fetches and feed keys, and what must be kept alive for the ids in its cache key to stay valid
+        (None: not cacheable, since the structure could change under the same ids)."""
+        graph, backend = self._graph, self._backend
+        assert backend is not None
+        mapper = FetchMapper(graph, fetches)
+        feeds = resolve_feeds(graph, feed_dict) if feed_dict is not None else []
+        self._extend()
+        fed = {slot.name: i for i, (slot, _, _) in enumerate(feeds)}
+        tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in fed]
+        targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
+        leaves = mapper.leaves
+        rebuild = mapper.rebuild
+        flat = all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
+        stable = flat and all(_is_leaf(k) for k in feed_dict or ())
+        keep = (fetches if type(fetches) not in (list, tuple) else tuple(fetches), tuple(feed_dict or ())) if stable else None
+        if not tensors and not targets:
+            entry = _fed_only_entry(leaves, feeds, fed, rebuild)
+            return entry, keep
+        runner = backend.prepare([slot.name for slot, _, _ in feeds], tensors, targets)
+        slots = [slot for slot, _, _ in feeds]
+        direct = len(feeds) == len(feed_dict or ())
+        if direct and len(tensors) == len(leaves):
+            if len(leaves) == 1 and type(fetches) not in (list, tuple) and flat:
+                return _single_entry(slots, runner), keep
+            if type(fetches) is list and flat and len(leaves) == len(fetches):
+                return _list_entry(slots, runner), keep
+
+        getters = [getter for _, getter, _ in feeds]
+
+        def entry(feed_dict: Mapping[Any, Any] | None) -> Any:
+            arrays = [slot.convert(get(feed_dict)) for slot, get in zip(slots, getters, strict=True)]  # type: ignore[arg-type]
+            results = iter(runner(arrays))
+            values = [
+                None if leaf.is_operation else _as_fetched(arrays[fed[leaf.name]]) if leaf.name in fed else next(results)
+                for leaf in leaves
+            ]
+            return rebuild(values)
+
+        return entry, keep
+
+    def _run_with_options(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, options: Any, run_metadata: Any) -> Any:
+        from tfjit.client.sources import copy_into, to_run_options
+        from tfjit.protos import RunMetadata
+
+        self._check_usable()
+        assert self._backend is not None
+        mapper = FetchMapper(self._graph, fetches)
+        feeds = resolve_feeds(self._graph, feed_dict) if feed_dict is not None else []
+        self._extend()
+        arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
+        tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in arrays]
+        targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
+        metadata = RunMetadata() if run_metadata is not None else None
+        results: Any = iter(())
+        if tensors or targets:
+            try:
+                results = iter(self._backend.run(list(arrays.items()), tensors, targets, to_run_options(options), metadata))
+            except errors.OpError as error:
+                raise self._explained(error) from None
+        if run_metadata is not None:
+            copy_into(metadata, run_metadata)
+        values = [
+            None if leaf.is_operation else _as_fetched(arrays[leaf.name]) if leaf.name in arrays else next(results)
+            for leaf in mapper.leaves
+        ]
+        return mapper.rebuild(values)
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Callable[..., Any]:
+        """A function that takes the values of `feed_list` in order and runs `fetches`; with accept_options also options= and
+        run_metadata=. Extra arguments are ignored, missing ones leave their placeholder unfed."""
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError("Argument `feed_list` must be a list or tuple.")
+        self._check_usable()
+        keys = list(feed_list or ())
+        if not accept_options:
+            entries: dict[int, Entry] = {}
+
+            def call(*args: Any) -> Any:
+                if self._closed:
+                    self._check_usable()
+                fed = dict(zip(keys, args, strict=False))
+                entry = entries.get(len(fed))
+                if entry is None:
+                    entry = entries[len(fed)] = self._make_entry(fetches, fed)[0]
+                try:
+                    return entry(fed)
+                except errors.OpError as error:
+                    raise self._explained(error) from None
+
+            return call
+
+        def call_with_options(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            return self.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
+
+        return call_with_options
+
+    def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
+        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle."""
+        self._check_usable()
+        assert self._backend is not None
+        mapper = FetchMapper(self._graph, fetches)
+        slots = [feed_slot(self._graph.as_graph_element(f, allow_tensor=True, allow_operation=False)) for f in feeds or ()]
+        self._extend()
+        return self._backend.partial_run_setup(
+            [slot.name for slot in slots],
+            [leaf.name for leaf in mapper.leaves if not leaf.is_operation],
+            [leaf.name for leaf in mapper.leaves if leaf.is_operation],
+        )
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """Continue the step `handle` with more feeds and fetches."""
+        self._check_usable()
+        assert self._backend is not None
+        mapper = FetchMapper(self._graph, fetches)
+        if any(leaf.is_operation for leaf in mapper.leaves):
+            raise RuntimeError("partial_run() requires empty target_list.")
+        feeds = resolve_feeds(self._graph, feed_dict) if feed_dict is not None else []
+        pairs = [(slot.name, slot.convert(get(feed_dict or {}))) for slot, get, _ in feeds]
+        try:
+            return mapper.rebuild(self._backend.partial_run(handle, pairs, [leaf.name for leaf in mapper.leaves]))
+        except errors.OpError as error:
+            raise self._explained(error) from None
+
+    def explain(self, fetches: Any, feed_shapes: Mapping[Any, Any] | None = None) -> Any:
+        """What the passes did for these fetches, the fused groups, and which kernel serves each node.
+
+        feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own shape, with 1 for unknown sizes.
+        """
+        self._check_usable()
+        assert self._backend is not None
+        mapper = FetchMapper(self._graph, fetches)
+        self._extend()
+        feeds = [
+            (tensor.name, tuple(int(d) for d in shape))
+            for key, shape in (feed_shapes or {}).items()
+            for tensor in [self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)]
+        ]
+        tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
+        return self._backend.explain(feeds, tensors, [leaf.name for leaf in mapper.leaves if leaf.is_operation])
+
+    def _explained(self, error: errors.OpError) -> errors.OpError:
+        """The error as the client raises it: the user's operation found, and where it was built said."""
+        found = _NODE_MARK.search(error.message)
+        if error.op is not None or error.message.startswith("Graph execution error:"):
+            return error
+        op = None
+        name = found.group(1) if found else ""
+        if found:
+            try:
+                op = self._graph.get_operation_by_name(name)
+            except (KeyError, ValueError):
+                op = None
+        lines = ["Graph execution error:", ""]
+        if found:
+            where = getattr(op, "built_at", None)
+            lines.append(f"Detected at node '{name}'" + (f" defined at {where}" if where else ""))
+            lines.append(f"Node: '{name}'")
+        lines.append(error.message)
+        node_def = getattr(op, "node_def", None)
+        return type(error)(node_def, op, "\n".join(lines))
+
+    # life
+
+    def close(self) -> None:
+        """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is fine."""
+        if self._closed or self._backend is None:
+            return
+        self._closed = True
+        self._entries.clear()
+        self._backend.close()
+        self._backend.destroy()
+
+    def as_default(self) -> _DefaultSession:
+        """A context manager that makes this the thread's default session; leaving it does not close the session."""
+        return _DefaultSession(self)
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # the interpreter is ending and modules may be gone; nobody could handle this
+            pass
+
+    @staticmethod
+    def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
+        """Clear resource containers on `target` and close its sessions."""
+        factory_reset(SessionOptions(target=target or "", config=to_config(config)), list(containers or ()))
+
+
+class DeviceAttributes:
+    """One device as `list_devices` shows it."""
+
+    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
+        self.name = name
+        self.device_type = device_type
+        self.memory_limit_bytes = memory_limit_bytes
+        self.incarnation = incarnation
+
+    def __repr__(self) -> str:
+        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+
+
+class Session(BaseSession):
+    """A session as a context manager: inside `with` it is the default session over its default graph, and it is closed at the end."""
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._graph_context: Any = None
+
+    def __enter__(self) -> Session:
+        if self._graph_context is not None:
+            raise RuntimeError("Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times.")
+        self._graph_context = self._graph.as_default()
+        self._graph_context.__enter__()
+        _STACK.sessions.append(self)
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        context, self._graph_context = self._graph_context, None
+        try:
+            _pop(self)
+        finally:
+            context.__exit__(kind, value, traceback)
+            self.close()
+
+
+class InteractiveSession(BaseSession):
+    """A session that makes itself and its graph the default until it is closed."""
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._graph_context: Any = None
+        if graph is not None:
+            self._graph_context = self._graph.as_default()
+            self._graph_context.__enter__()
+        _STACK.sessions.append(self)
+        self._stacked = True
+
+    def close(self) -> None:
+        """Leave the default stacks and close."""
+        super().close()
+        if getattr(self, "_stacked", False):
+            self._stacked = False
+            context, self._graph_context = self._graph_context, None
+            try:
+                _pop(self)
+            finally:
+                if context is not None:
+                    context.__exit__(None, None, None)
+
+
+def _is_leaf(x: Any) -> bool:
+    """Whether the object stands for the same graph element for as long as it lives."""
+    return isinstance(x, str) or (hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)))
+
+
+def _as_fetched(array: Any) -> Any:
+    """A fed value that is also fetched: a copy, as the caller's own."""
+    return array[()] if isinstance(array, np.ndarray) and array.shape == () else np.array(array)
+
+
+def _fed_only_entry(leaves: Sequence[Leaf], feeds: Any, fed: Mapping[str, int], rebuild: Callable[[Sequence[Any]], Any]) -> Entry:
+    def entry(feed_dict: Mapping[Any, Any] | None) -> Any:
+        arrays = [slot.convert(get(feed_dict)) for slot, get, _ in feeds]
+        return rebuild([_as_fetched(arrays[fed[leaf.name]]) for leaf in leaves])
+
+    return entry
+
+
+def _single_entry(slots: Sequence[FeedSlot], runner: Callable[[Sequence[Any]], list[Any]]) -> Entry:
+    converts = [slot.convert for slot in slots]
+    if not converts:
+        return lambda feed_dict: runner(())[0]
+    if len(converts) == 1:
+        (convert,) = converts
+
+        def entry_1(feed_dict: Any) -> Any:
+            for value in feed_dict.values():
+                return runner((convert(value),))[0]
+
+        return entry_1
+
+    def entry(feed_dict: Any) -> Any:
+        return runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])[0]
+
+    return entry
+
+
+def _list_entry(slots: Sequence[FeedSlot], runner: Callable[[Sequence[Any]], list[Any]]) -> Entry:
+    converts = [slot.convert for slot in slots]
+
+    def entry(feed_dict: Any) -> Any:
+        if not converts:
+            return runner(())
+        return runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])
+
+    return entry
+
+
+framework_graph.set_default_session_hook(get_default_session)

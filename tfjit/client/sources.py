@@ -1,0 +1,116 @@
+"""What a Session may be given for a graph, a config or run options, in tfjit's own form."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tfjit.framework import errors
+from tfjit.framework.graph import Graph, get_default_graph
+from tfjit.framework.graph_def import import_graph_def
+
+
+def graph_from(source: Any) -> Any:
+    """The graph of a session.
+
+    source: None (the default graph), a tfjit Graph or TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or
+    MetaGraphDef message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
+    Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph, NotFoundError for a missing file.
+    """
+    if source is None:
+        return get_default_graph()
+    if isinstance(source, Graph):
+        return source
+    if hasattr(source, "as_graph_def") and hasattr(source, "as_graph_element"):
+        return source
+    graph = Graph()
+    with graph.as_default():
+        import_graph_def(graph_def_from(source), name="")
+    return graph
+
+
+def graph_def_from(source: Any) -> Any:
+    """The GraphDef in a message, its bytes, or a file. MetaGraphDefs give their graph_def."""
+    from tfjit.protos import GraphDef
+
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not path.exists():
+            raise errors.NotFoundError(None, None, f"{path}; No such file or directory")
+        if path.is_dir():
+            raise errors.UnimplementedError(
+                None, None, f"{path} is a folder: loading a SavedModel is not supported yet; freeze it into a GraphDef file."
+            )
+        return _parse(path.read_bytes(), str(path), meta=path.suffix == ".meta")
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _parse(bytes(source), "the bytes given")
+    descriptor = getattr(source, "DESCRIPTOR", None)
+    if descriptor is not None:
+        if descriptor.name == "MetaGraphDef":
+            source = source.graph_def
+        elif descriptor.name != "GraphDef":
+            raise TypeError(f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}")
+        if isinstance(source, GraphDef):
+            return source
+        return _parse(source.SerializeToString(), "the message given")
+    raise TypeError(f"graph must be a tf.Graph, but got {type(source)}")
+
+
+def _parse(data: bytes, where: str, meta: bool | None = None) -> Any:
+    from google.protobuf.message import DecodeError
+
+    from tfjit.protos import GraphDef, MetaGraphDef
+
+    def decode(kind: Any) -> Any:
+        message = kind()
+        try:
+            message.ParseFromString(data)
+        except DecodeError:
+            return None
+        return message
+
+    graph_def = None if meta else decode(GraphDef)
+    # A MetaGraphDef read as a GraphDef has its meta_info_def taken for a node without name and op.
+    if graph_def is not None and graph_def.node and all(node.name and node.op for node in graph_def.node):
+        return graph_def
+    meta_graph = None if meta is False else decode(MetaGraphDef)
+    if meta_graph is not None and meta_graph.graph_def.node:
+        return meta_graph.graph_def
+    if graph_def is not None and (graph_def.node or not data):
+        return graph_def
+    raise errors.InvalidArgumentError(
+        None, None, f"{where} ({len(data)} bytes) cannot be parsed as a GraphDef or MetaGraphDef: it is truncated or something else."
+    )
+
+
+def to_config(config: Any) -> Any:
+    """A ConfigProto of tfjit or TensorFlow, or its bytes, as tfjit's; None stays None."""
+    return _to_message(config, "ConfigProto", "config")
+
+
+def to_run_options(options: Any) -> Any:
+    """RunOptions of tfjit or TensorFlow as tfjit's; None stays None."""
+    return _to_message(options, "RunOptions", "options")
+
+
+def _to_message(value: Any, name: str, argument: str) -> Any:
+    if value is None:
+        return None
+    from tfjit import protos
+
+    kind = getattr(protos, name)
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, bytes):
+        return kind.FromString(value)
+    if getattr(getattr(value, "DESCRIPTOR", None), "name", "") != name:
+        raise TypeError(f"{argument} must be a {name}, but got {type(value)}")
+    return kind.FromString(value.SerializeToString())
+
+
+def copy_into(message: Any, target: Any) -> None:
+    """Fill `target` (the same message of tfjit or TensorFlow) with `message`."""
+    if getattr(getattr(target, "DESCRIPTOR", None), "name", "") != message.DESCRIPTOR.name:
+        raise TypeError(f"run_metadata must be a {message.DESCRIPTOR.name}, but got {type(target)}")
+    target.ParseFromString(message.SerializeToString())

@@ -1,0 +1,82 @@
+"""What a ConfigProto and the environment say about one session."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tfjit.framework import settings
+
+if TYPE_CHECKING:
+    from tfjit.passes.context import HasKernel, PassOptions
+    from tfjit.runtime.device import DeviceManager
+
+JitMode = Literal["off", "lazy", "eager"]
+_TOGGLE_OFF: Final = 2
+
+# RewriterConfig field -> the passes it switches off
+_REWRITER_PASSES: Final = {
+    "constant_folding": ("fold_constants",),
+    "arithmetic_optimization": ("simplify",),
+    "common_subgraph_elimination": ("eliminate_common_subexpressions",),
+    "remapping": ("fuse",),
+}
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def jit_mode(config: Any) -> JitMode:
+    """When plans are compiled: never, behind the first runs, or before the first result. TFJIT_JIT wins over global_jit_level."""
+    if "TFJIT_JIT" in os.environ:
+        return settings.text("TFJIT_JIT")  # type: ignore[return-value]
+    level = config.graph_options.optimizer_options.global_jit_level if config is not None else 0
+    return "off" if level < 0 else "eager" if level > 0 else "lazy"
+
+
+def intra_op_threads(config: Any) -> int:
+    """Threads that share one kernel's work."""
+    forced = settings.integer("TFJIT_THREADS")
+    if forced:
+        return forced
+    asked = config.intra_op_parallelism_threads if config is not None else 0
+    return asked if asked > 0 else cores()
+
+
+def inter_op_threads(config: Any) -> int:
+    """Threads of an inter-op pool."""
+    forced = settings.integer("TFJIT_THREADS")
+    if forced:
+        return forced
+    asked = config.inter_op_parallelism_threads if config is not None else 0
+    return asked if asked > 0 else cores()
+
+
+def straight_line() -> bool:
+    """Whether static partitions run as straight-line steps; TFJIT_DISABLE=straight_line leaves all to the dataflow executor."""
+    return "straight_line" not in settings.names("TFJIT_DISABLE")
+
+
+def make_pass_options(config: Any, devices: DeviceManager, has_kernel: HasKernel) -> PassOptions:
+    """How the passes build this session's plans."""
+    from tfjit.passes.context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
+
+    infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
+    if config is None:
+        return PassOptions(devices=infos, has_kernel=has_kernel)
+    optimizer = config.graph_options.optimizer_options
+    rewriter = config.graph_options.rewrite_options
+    disabled = {name for toggle, names in _REWRITER_PASSES.items() if getattr(rewriter, toggle) == _TOGGLE_OFF for name in names}
+    if rewriter.disable_meta_optimizer:
+        disabled.update(("simplify", "fuse"))
+    return PassOptions(
+        devices=infos,
+        has_kernel=has_kernel,
+        soft_placement=config.allow_soft_placement,
+        log_device_placement=config.log_device_placement,
+        max_folded_bytes=optimizer.max_folded_constant_in_bytes or DEFAULT_MAX_FOLDED_BYTES,
+        optimize=optimizer.opt_level >= 0,
+        disabled=frozenset(disabled),
+    )
