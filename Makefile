@@ -8,6 +8,9 @@ BASE := $(VENV)/.installed-base
 TEST := $(VENV)/.installed-test
 PROTOC := build/protoc/bin/python
 
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
 .PHONY: help demo check lint types test format bench ulp protos dist clean distclean
 
 help:
@@ -44,11 +47,13 @@ format: $(TEST)
 	$(BIN)/ruff format .
 
 # mypy follows neither package-dir nor the import hook of an editable install: in the root of the tree it would read tfjit/ alone and
-# succeed. So it runs in a folder of links laid out as the package is installed. Naming each package makes a missing one an error.
+# succeed. So it runs in a folder of links laid out as the package is installed, and has to say that it read every module there.
 types: $(TEST)
 	@rm -rf build/types && mkdir -p build/types/tfjit
 	@ln -s $(CURDIR)/tfjit/* $(CURDIR)/kernels $(CURDIR)/passes $(CURDIR)/protos build/types/tfjit/
-	cd build/types && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml -p tfjit -p tfjit.kernels -p tfjit.passes -p tfjit.protos
+	cd build/types && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml -p tfjit | tee ../types.log
+	@modules=$$(cd build/types && find -L tfjit -name '*.py' -o -name '*.pyi' | sed 's/[.]pyi*$$//' | sort -u | wc -l); \
+		grep -q "in $$modules source files" build/types.log || { echo "mypy did not read all of $$modules modules" >&2; exit 1; }
 
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
