@@ -1,0 +1,86 @@
+"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used, so tests may set them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One variable. kind: "flag" (0/1), "int", "path", "names" (comma-separated), "choice"."""
+
+    name: str
+    kind: str
+    default: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+SETTINGS: Final = (
+    Setting("TFJIT_CACHE_DIR", "path", "", "where compiled kernels are kept (default: the user's cache directory, then tfjit)"),
+    Setting("TFJIT_JIT", "choice", "lazy", "off: reference kernels only; lazy: compile behind the first runs; eager: compile first", ("off", "lazy", "eager")),
+    Setting("TFJIT_DISABLE", "names", "", "optional passes to leave out, by name"),
+    Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
+    Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache, placement, kernels, executor, rendezvous"),
+    Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
+    Setting("TFJIT_COMPARE", "flag", "0", "compare each compiled kernel with its reference as it runs"),
+    Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
+    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "keep tfjit's own frames in tracebacks"),
+    Setting("TFJIT_SEED_RULE", "choice", "2", "op seeds under a graph seed: 2 counts per graph as TensorFlow 2 does; 1 takes the number of ops so far as 1.15 did", ("2", "1")),
+)
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+def text(name: str) -> str:
+    """The variable's text, or its default. Raises KeyError for a name that is not listed, ValueError for a bad choice."""
+    setting = _BY_NAME[name]
+    value = os.environ.get(name, "").strip() or setting.default
+    if setting.choices and value not in setting.choices:
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(setting.choices)}")
+    return value
+
+
+def flag(name: str) -> bool:
+    """Whether the variable is set to anything but 0, false, off or no."""
+    return text(name).lower() not in ("", "0", "false", "off", "no")
+
+
+def integer(name: str) -> int:
+    """The variable as a number. Raises ValueError naming it when it is none."""
+    value = text(name)
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{name}={value!r}: expected a number") from None
+
+
+def names(name: str) -> frozenset[str]:
+    """The variable as a set of names."""
+    return frozenset(part.strip() for part in text(name).split(",") if part.strip())
+
+
+def path(name: str) -> Path | None:
+    """The variable as a path, None when it is not set."""
+    value = text(name)
+    return Path(value).expanduser() if value else None
+
+
+def cache_dir() -> Path:
+    """Where compiled kernels are kept: TFJIT_CACHE_DIR, else `tfjit` in XDG_CACHE_HOME or ~/.cache."""
+    chosen = path("TFJIT_CACHE_DIR")
+    if chosen is not None:
+        return chosen
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tfjit"
+
+
+def describe() -> str:
+    """All variables, one a line, with what they are set to."""
+    lines = []
+    for setting in SETTINGS:
+        value = os.environ.get(setting.name)
+        lines.append(f"{setting.name:22} {value if value is not None else setting.default!r:10} {setting.meaning}")
+    return "\n".join(lines)
