@@ -1,0 +1,297 @@
+"""Matrix products with fused epilogues: MatMul, BatchMatMul and, for them, 1 x 1 convolutions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words, run_rows
+from tfjit.kernels.cpu.packing import PANEL_WORDS, MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.tiles import Tile, cover, matmul_tiles, tile_of
+from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.source import KernelSource, Source
+
+_A_BLOCK_BYTES: Final = 256 << 10  # rows of A that stay in the second-level cache while every panel passes over them
+_C_BLOCK_BYTES: Final = 32 << 10  # products that are still in the first-level cache when the epilogue comes
+_BLOCK_TILES: Final = 16
+_SHARE_ROWS_FROM: Final = 8  # with fewer row tiles, chunks take panels instead
+MAX_CHUNKS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulSpec:
+    """matrices products of a [m, k] and b [k, n]. a_offsets, b_numbers: for each, where its a begins (bytes) and which b it takes.
+
+    a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next; one of them is an element.
+    """
+
+    m: int
+    k: int
+    n: int
+    a_row: int
+    a_step: int
+    a_offsets: tuple[int, ...] = (0,)
+    b_numbers: tuple[int, ...] = (0,)
+
+
+@functools.cache
+def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
+    """The driver: row blocks, panels, parts of the sum, tiles; then the epilogue over the row block.
+
+    Words: matrices, their table (a offset, b offset), tiles of a matrix, their height, tall ones, tiles of a block, share columns
+    (0 or 1), rows of a matrix, four micro-kernels, a, its row stride for tiles and for the micro-kernel, packed b, panels, their
+    table, parts of the sum, their table (offsets, segments, k, first row of b), then the epilogue's.
+    """
+    s = Source()
+    s.line(f"# matmul {tile.kind} {tile.isa}{text.title}")
+    text.write_imports(s)
+    s.line("from tfjit.kernels.cpu.vector_ir import call_tile")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        names = (
+            "matrices matrix_table tiles height tall block share_columns matrix_rows tall_wide low_wide tall_narrow low_narrow "
+            "a row_stride stride_a b panels panel_table parts part_table"
+        ).split()
+        for i, name in enumerate(names):
+            s.line(f"{name} = word(args, {i + 2})")
+        text.write_setup(s, len(names) + 2)
+        s.line("stride_c = columns * " + str(tile.size))
+        s.line("unit = 0")
+        s.line("last_unit = matrices * tiles")
+        s.line("first_panel = 0")
+        s.line("last_panel = panels")
+        s.line("column_first = 0")
+        s.line("column_last = columns")
+        with s.block("if share_columns != 0:"):
+            s.line("first_panel = panels * chunk // nchunks")
+            s.line("last_panel = panels * (chunk + 1) // nchunks")
+            with s.block("if first_panel < last_panel:"):
+                s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
+                s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
+                s.line("column_last = word(final, 3) + word(final, 4)")
+            with s.block("else:"):
+                s.line("last_unit = 0")
+        with s.block("else:"):
+            s.line("unit = matrices * tiles * chunk // nchunks")
+            s.line("last_unit = matrices * tiles * (chunk + 1) // nchunks")
+        with s.block("while unit < last_unit:"):
+            s.line("matrix = unit // tiles")
+            s.line("tile_first = unit - matrix * tiles")
+            s.line("tile_last = min(min(tile_first + block, tiles), tile_first + last_unit - unit)")
+            s.line("unit += tile_last - tile_first")
+            # the first `tall` tiles are `height` high, the others one lower
+            s.line("matrix_first = tile_first * height - max(0, tile_first - tall)")
+            s.line("row_first = matrix * matrix_rows + matrix_first")
+            s.line("row_last = matrix * matrix_rows + tile_last * height - max(0, tile_last - tall)")
+            s.line("a_at = a + word(matrix_table, 2 * matrix) + matrix_first * row_stride")
+            s.line("b_at = b + word(matrix_table, 2 * matrix + 1)")
+            text.write_block_start(s)
+            write_panels(s, tile)
+            text.write_block(s)
+    return KernelSource(s.text(), title=f"matmul{text.title} {tile.kind}")
+
+
+def write_panels(s: Source, tile: Tile) -> None:
+    """Text of the three inner loops: panels, parts of the sum, row tiles. Also the convolution's, whose rows are output columns."""
+    with s.block("for p in range(last_panel - first_panel):"):
+        s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
+        s.line("a_panel = a_at + word(entry, 0)")
+        s.line("b_panel = b_at + word(entry, 1)")
+        s.line("c_panel = c_at + word(entry, 2)")
+        s.line("ncols = word(entry, 4)")
+        s.line("row_bytes = word(entry, 5)")
+        s.line(f"wide = row_bytes == {tile.columns * tile.size}")
+        s.line("tall_tile = tall_wide if wide else tall_narrow")
+        s.line("low_tile = low_wide if wide else low_narrow")
+        with s.block("for part in range(parts):"):
+            s.line("offsets = word(part_table, 4 * part)")
+            s.line("segments = word(part_table, 4 * part + 1)")
+            s.line("k = word(part_table, 4 * part + 2)")
+            s.line("b_part = b_panel + word(part_table, 4 * part + 3) * row_bytes")
+            s.line("a_tile = a_panel")
+            s.line("c_tile = c_panel")
+            with s.block("for t in range(tile_first, tile_last):"):
+                with s.block("if t < tall:"):
+                    s.line(
+                        "call_tile(tall_tile, a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part)"
+                    )
+                    s.line("a_tile += height * row_stride")
+                    s.line("c_tile += height * stride_c")
+                with s.block("else:"):
+                    s.line(
+                        "call_tile(low_tile, a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part)"
+                    )
+                    s.line("a_tile += (height - 1) * row_stride")
+                    s.line("c_tile += (height - 1) * stride_c")
+
+
+def part_table(
+    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int
+) -> Pointer:
+    """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
+
+    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
+    """
+    rows, offsets = [], []
+    for first, count, start, terms in blocks:
+        rows.append([8 * (4 * len(blocks) + len(offsets)), count, terms, first * k + start])
+        offsets += [segment_offsets[first + i] + start * step for i in range(count)]
+    return call.table(flat(rows) + offsets)
+
+
+def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
+    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call."""
+    calls = row_tiles * len(plan.panels)
+    issue = max(height * plan.vector_columns / max(1, len(plan.panels)) / 1.5, 3.0)
+    return calls * (4.0 + plan.depth * issue / 3.5) * (1.0 if tile.fused else 2.0)
+
+
+def add_product(
+    call: CallBuilder,
+    spec: MatMulSpec,
+    plan: PanelPlan,
+    packed: Pointer,
+    table: Pointer,
+    text: EpilogueText,
+    a: Pointer,
+    operands: Sequence[tuple[Pointer, TensorSpec]],
+) -> None:
+    """Add the launch of the products, packed B given."""
+    tile = plan.tile
+    size = tile.size
+    transposed = spec.a_row == size and spec.a_step != size and spec.k > 1
+    tiles = matmul_tiles(tile, transposed)
+    rows = cover(spec.m, tile.height)
+    matrices = len(spec.a_offsets)
+    depth = max(spec.k, 1)
+    block = min(
+        max(1, _A_BLOCK_BYTES // (depth * size * rows.height)),
+        max(_BLOCK_TILES, _C_BLOCK_BYTES // (spec.n * size * rows.height)),
+        rows.count,
+    )
+    whole = spec.m * matrices
+    share_columns = matrices == 1 and rows.count < _SHARE_ROWS_FROM and len(plan.panels) > rows.count
+    cost = costs.FIXED_NS + product_ns(tile, rows.count * matrices, rows.height, plan) + epilogue_ns(text.epilogue, whole * spec.n)
+    chunks = costs.chunks_for(cost, min(MAX_CHUNKS, len(plan.panels) if share_columns else rows.count * matrices))
+    share_columns = share_columns and chunks > 1
+    repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
+    if 1 < repeat and block < rows.count:  # a block should hold whole runs of rows
+        block = max(1, min(rows.count, -(-block * rows.height // repeat) * repeat // rows.height))
+    parts = depth_blocks(tile, 1, spec.k)
+    words: tuple[Word, ...] = (
+        matrices,
+        call.table(flat([(a_offset, number * plan.nbytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
+        *(rows.count, rows.height, rows.tall, block, int(share_columns), spec.m),
+        *rows.pointers(tiles),
+        *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
+        *(packed, len(plan.panels), table),
+        *(len(parts), part_table(call, parts, [0], spec.k, spec.a_step)),
+        *epilogue_words(call, text, operands, whole, spec.n, not share_columns, (block * rows.height * spec.n * size, chunks)),
+    )
+    call.launch(Launch(matmul_source(tile, text), words, chunks=chunks, cost_ns=cost))
+
+
+def operand_pointers(inputs: Sequence[TensorSpec], first: int = 2) -> list[tuple[Pointer, TensorSpec]]:
+    """The epilogue's operands: the node's inputs from number `first` on."""
+    return [(Pointer("in", i), spec) for i, spec in enumerate(inputs) if i >= first]
+
+
+def traffic(inputs: Sequence[TensorSpec], text: EpilogueText, products: int) -> int:
+    """Bytes read and written."""
+    written = sum(dtype.size for dtype in text.output_dtypes()) * products
+    return sum(spec.nbytes for spec in inputs) + written
+
+
+def batch_matmul_call(
+    inputs: Sequence[TensorSpec],
+    *,
+    adj_x: bool = False,
+    adj_y: bool = False,
+    epilogue: Epilogue | None = None,
+    constants: Mapping[int, np.ndarray] | None = None,
+) -> NativeCall:
+    """x [..., m, k], y [..., k, n], operands... -> [..., m, n], batch axes broadcast. adj_x, adj_y: the last two axes are swapped.
+
+    The epilogue sees the result as [rows, n], rows counted over all batch axes. Raises Unsupported for dtypes without tiles,
+    ValueError for sizes that do not fit.
+    """
+    x, y = inputs[:2]
+    tile = tile_of(x.dtype)
+    if y.dtype is not x.dtype:
+        raise Unsupported(f"product of {x.dtype.name} and {y.dtype.name}")
+    text = epilogue_text(epilogue, x.dtype)
+    call = CallBuilder(constants)
+    m, k = x.shape[-2:] if not adj_x else x.shape[-1:-3:-1]
+    k_y, n = y.shape[-2:] if not adj_y else y.shape[-1:-3:-1]
+    if k != k_y:
+        raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    products = math.prod(batch) * m * n
+    if products == 0:
+        return call.finish()
+    size = tile.size
+
+    def numbers(shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(np.arange(math.prod(shape), dtype=np.int64).reshape(shape), batch).reshape(-1)
+
+    x_numbers, y_numbers = numbers(x.shape[:-2]), numbers(y.shape[:-2])
+    if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
+        # one B for every matrix: the batch is just more rows of one product
+        m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
+    plan = plan_panels(tile, k, n)
+    table = call.table(plan.table())
+    y_count = y.size // (k * n) if k else 1
+    value = (constants or {}).get(1)
+    if k == 0:
+        packed = call.temp(64)  # never read
+    elif value is not None:
+        matrices = np.asarray(value).reshape(-1, *y.shape[-2:])
+        packed = call.constant(np.stack([plan.pack(b.T if adj_y else b) for b in matrices]))
+    else:
+        strides = (n * size, size) if not adj_y else (size, k * size)
+        layout = MatrixLayout(1, 0, k, *strides, matrices=y_count, matrix_bytes=k * n * size)
+        packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
+    a_row, a_step = (k * size, size) if not adj_x else (size, m * size)
+    x_bytes = m * k * size if x_numbers.size > 1 else 0
+    spec = MatMulSpec(m, k, n, a_row, a_step, tuple(int(i) * x_bytes for i in x_numbers), tuple(int(i) for i in y_numbers))
+    add_product(call, spec, plan, packed, table, text, Pointer("in", 0), operand_pointers(inputs))
+    return call.finish(traffic(inputs, text, products), 2 * products * k)
+
+
+def matmul_call(
+    inputs: Sequence[TensorSpec],
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    epilogue: Epilogue | None = None,
+    constants: Mapping[int, np.ndarray] | None = None,
+) -> NativeCall:
+    """a [m, k] (transpose_a: [k, m]), b [k, n] (transpose_b: [n, k]), operands... -> [m, n] through the epilogue.
+
+    constants: inputs known while planning, by index; b is then packed now. Raises as `batch_matmul_call` does.
+    """
+    return batch_matmul_call(inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue, constants=constants)
+
+
+def _attr(attrs: Mapping[str, Any], name: str) -> bool:
+    return bool(attrs.get(name, False))
+
+
+@native("MatMul")
+def _matmul(node: NodeSpec) -> NativeCall:
+    transpose_a, transpose_b = _attr(node.attrs, "transpose_a"), _attr(node.attrs, "transpose_b")
+    return matmul_call(node.inputs[:2], transpose_a=transpose_a, transpose_b=transpose_b, constants=node.constants)
+
+
+@native("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def _batch_matmul(node: NodeSpec) -> NativeCall:
+    if node.outputs[0].dtype is not node.inputs[0].dtype:
+        raise Unsupported(f"product as {node.outputs[0].dtype.name}")
+    adj_x, adj_y = _attr(node.attrs, "adj_x"), _attr(node.attrs, "adj_y")
+    return batch_matmul_call(node.inputs[:2], adj_x=adj_x, adj_y=adj_y, constants=node.constants)

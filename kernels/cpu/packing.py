@@ -1,0 +1,199 @@
+"""Panels: how the second operand of a matrix product is laid out for the micro-kernels, packed while planning or at run time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu.call_builder import CallBuilder, aligned_empty
+from tfjit.kernels.cpu.tiles import VECTORS, Tile
+from tfjit.kernels.registry import Launch, Pointer
+from tfjit.kernels.source import KernelSource, Source
+
+PANEL_WORDS: Final = 6
+"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors]. group: of a grouped convolution."""
+
+    first_column: int
+    columns: int
+    vectors: int
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPlan:
+    """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one."""
+
+    tile: Tile
+    depth: int
+    panels: tuple[Panel, ...]
+
+    def row_bytes(self, panel: Panel) -> int:
+        """Bytes of one packed row."""
+        return panel.vectors * self.tile.lanes * self.tile.size
+
+    @property
+    def starts(self) -> list[int]:
+        """Byte offset of each panel, and the total size as the last entry."""
+        found = [0]
+        for panel in self.panels:
+            found.append(found[-1] + self.depth * self.row_bytes(panel))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed matrix, a multiple of 64."""
+        return -(-self.starts[-1] // 64) * 64
+
+    @property
+    def vector_columns(self) -> int:
+        """Vectors side by side in all panels, which is what the FMA count grows with."""
+        return sum(panel.vectors for panel in self.panels)
+
+    def table(self, group_bytes: int = 0) -> np.ndarray:
+        """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
+        size = self.tile.size
+        rows = [
+            (p.group * group_bytes, start, p.first_column * size, p.first_column, p.columns, self.row_bytes(p))
+            for p, start in zip(self.panels, self.starts)
+        ]
+        return np.array(rows, np.int64).reshape(-1, PANEL_WORDS)
+
+    def pack(self, matrix: np.ndarray) -> np.ndarray:
+        """Pack B [depth, columns] now; missing columns are zero."""
+        out = aligned_empty((self.nbytes // self.tile.size,), matrix.dtype)
+        out[...] = 0
+        for panel, start in zip(self.panels, self.starts):
+            at = start // self.tile.size
+            width = panel.vectors * self.tile.lanes
+            block = out[at : at + self.depth * width].reshape(self.depth, width)
+            block[:, : panel.columns] = matrix[:, panel.first_column : panel.first_column + panel.columns]
+        return out
+
+
+def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1) -> PanelPlan:
+    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as wide."""
+    share = columns // groups
+    panels = []
+    for group in range(groups):
+        for first in range(0, share, tile.columns):
+            width = min(tile.columns, share - first)
+            panels.append(Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group))
+    return PanelPlan(tile, depth, tuple(panels))
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixLayout:
+    """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride + column * column_stride.
+
+    matrices of them lie matrix_bytes apart.
+    """
+
+    segments: int
+    segment_stride: int
+    k: int
+    row_stride: int
+    column_stride: int
+    start: int = 0
+    matrices: int = 1
+    matrix_bytes: int = 0
+
+
+@functools.cache
+def pack_source(tile: Tile) -> KernelSource:
+    """Packs matrices into panels; a unit of work is one panel.
+
+    Words: matrices, panels, panel table, source, matrix bytes, destination, packed bytes, segments, segment stride, k, row
+    stride, column stride.
+    """
+    s = Source()
+    s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
+    s.line(f"from tfjit.kernels.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, st_any, word")
+    s.line("from tfjit.kernels.cpu.vector_ir import copy_row")
+    s.line(f"copy_wide = copy_row({tile.kind!r}, {tile.lanes}, {VECTORS})")
+    s.line(f"copy_narrow = copy_row({tile.kind!r}, {tile.lanes}, 1)")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        names = "matrices panels table source matrix_bytes target packed_bytes segments segment_stride k row_stride column_stride".split()
+        for i, name in enumerate(names):
+            s.line(f"{name} = word(args, {i + 2})")
+        s.line("units = matrices * panels")
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("matrix = (first + unit) // panels")
+            s.line("panel = (first + unit) - matrix * panels")
+            s.line(f"entry = table + panel * {8 * PANEL_WORDS}")
+            s.line("out = target + matrix * packed_bytes + word(entry, 1)")
+            s.line("columns = word(entry, 4)")
+            s.line("row_bytes = word(entry, 5)")
+            s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride")
+            with s.block("for segment in range(segments):"):
+                s.line("at = start + segment * segment_stride")
+                with s.block(f"if column_stride == {tile.size}:"):
+                    with s.block(f"if row_bytes == {tile.columns * tile.size}:"), s.block("for q in range(k):"):
+                        s.line("copy_wide(out + q * row_bytes, at + q * row_stride, columns)")
+                    with s.block("else:"), s.block("for q in range(k):"):
+                        s.line("copy_narrow(out + q * row_bytes, at + q * row_stride, columns)")
+                with s.block("else:"):
+                    with s.block(f"if columns * {tile.size} != row_bytes:"):
+                        s.line("fill_bytes(out, 0, k * row_bytes)")
+                    # a block of rows at a time, so that the lines written stay in the first-level cache
+                    s.line("q0 = 0")
+                    with s.block("while q0 < k:"):
+                        s.line("count = min(k - q0, 128)")
+                        with s.block("for column in range(columns):"):
+                            s.line(f"from_p = ptr_{tile.kind}(at + q0 * row_stride + column * column_stride)")
+                            s.line(f"to_p = ptr_{tile.kind}(out + q0 * row_bytes + column * {tile.size})")
+                            s.line(f"step = row_stride // {tile.size}")
+                            s.line(f"width = row_bytes // {tile.size}")
+                            with s.block("for q in range(count):"):
+                                s.line("st_any(to_p, q * width, ld_any(from_p, q * step))")
+                        s.line("q0 += count")
+                s.line("out += k * row_bytes")
+    return KernelSource(s.text(), title=f"pack panels {tile.kind}")
+
+
+def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout) -> Pointer:
+    """Add the launch that packs B, and return where it packs it to."""
+    target = call.temp(plan.nbytes * layout.matrices)
+    start = Pointer(source.kind, source.index, source.offset + layout.start)
+    elements = layout.matrices * plan.depth * sum(p.columns for p in plan.panels)
+    cost = costs.FIXED_NS + elements * (0.06 if layout.column_stride == plan.tile.size else 0.4)
+    units = layout.matrices * len(plan.panels)
+    words = (
+        *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
+        *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride),
+    )
+    call.launch(Launch(pack_source(plan.tile), words, chunks=costs.chunks_for(cost, units), cost_ns=cost))
+    return target
+
+
+def depth_blocks(tile: Tile, segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
+    """Cut a sum over segments x k terms into parts that are added up in C: (first segment, segments, first term, terms) each.
+
+    One chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
+    """
+    if segments == 1:
+        count = max(1, -(-k // limit))
+        step = -(-k // count)
+        step += -step % 4
+        return [(0, 1, start, min(step, k - start)) for start in range(0, max(k, 1), max(step, 1))]
+    group = max(1, limit // max(k, 1))
+    if segments <= group:
+        return [(0, segments, 0, k)]
+    count = -(-segments // group)
+    group = -(-segments // count)
+    return [(start, min(group, segments - start), 0, k) for start in range(0, segments, group)]
+
+
+def flat(rows: Sequence[Sequence[int]]) -> list[int]:
+    """Rows of a table, one after the other."""
+    return [value for row in rows for value in row]

@@ -1,0 +1,95 @@
+"""Tile tables: micro-kernels of every height for one element type and this host's vector registers, and how rows are cut into them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+from tfjit.framework import dtypes
+from tfjit.framework.dtypes import DType
+from tfjit.kernels import cpu_features
+from tfjit.kernels.registry import Pointer, Unsupported
+from tfjit.kernels.source import KernelSource, Source
+
+KINDS: Final = {dtypes.float32: "f32", dtypes.float64: "f64"}
+VECTORS: Final = 2
+"""Vectors in a full tile's width; a panel that fits in one takes half of it."""
+# Rows of accumulators, by instruction set: as many as leave registers for two columns of B and one value of A. AVX-512 has
+# 32 registers (14 rows spill when unrolled), AVX2 16, NEON 32 (12 rows spill), SSE 16.
+_HEIGHTS: Final = {"avx512": 12, "avx2": 6, "neon": 8, "generic": 4}
+_ARGUMENTS: Final = "a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The largest tile: `height` rows of VECTORS vectors of `lanes` elements. size: bytes of an element. fused: the CPU has FMA."""
+
+    kind: str
+    isa: str
+    lanes: int
+    height: int
+    size: int
+    fused: bool
+
+    @property
+    def columns(self) -> int:
+        """Columns of a full tile."""
+        return self.lanes * VECTORS
+
+
+@functools.cache
+def tile_of(dtype: DType) -> Tile:
+    """The tile of this host for float32 or float64; Unsupported for others."""
+    kind = KINDS.get(dtype)
+    if kind is None:
+        raise Unsupported(f"no matrix kernel for {dtype.name}")
+    host = cpu_features.host()
+    return Tile(kind, host.isa, host.lanes(dtype.size), _HEIGHTS[host.isa], dtype.size, host.isa != "generic")
+
+
+@functools.cache
+def matmul_tiles(tile: Tile, transposed: bool = False) -> KernelSource:
+    """Micro-kernels of heights 1..tile.height, one and VECTORS vectors wide. transposed: A's rows lie side by side in memory."""
+    s = Source()
+    s.line(f"# matmul tiles {tile.kind} {tile.isa}, up to {tile.height} x {tile.columns}" + (", A transposed" if transposed else ""))
+    s.line("from tfjit.kernels.cpu.vector_ir import matmul_tile")
+    entries = []
+    for vectors in (1, VECTORS):
+        for height in range(1, tile.height + 1):
+            name = tile_entry(height, vectors)
+            s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {transposed}, {tile.fused})")
+            with s.block(f"def {name}({_ARGUMENTS}):"):
+                s.line(f"emit_{name}({_ARGUMENTS})")
+            entries.append(name)
+    title = f"matmul tiles {tile.kind} {tile.isa}" + (" transposed" if transposed else "")
+    return KernelSource(s.text(), tuple(entries), arity=10, title=title)
+
+
+def tile_entry(height: int, vectors: int) -> str:
+    """Entry of the micro-kernel for that many rows and vectors."""
+    return f"tile_{height}x{vectors}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowCover:
+    """Rows cut exactly into `count` tiles: the first `tall` of height `height`, the others one lower. No tail, no padding."""
+
+    count: int
+    height: int
+    tall: int
+
+    def pointers(self, source: KernelSource) -> tuple[Pointer, Pointer, Pointer, Pointer]:
+        """Addresses of the micro-kernels: tall and low with VECTORS vectors, then tall and low with one."""
+        low = max(1, self.height - 1)
+        tall_wide, low_wide, tall_narrow, low_narrow = (
+            Pointer("code", source=source, entry=tile_entry(h, vectors)) for vectors in (VECTORS, 1) for h in (self.height, low)
+        )
+        return tall_wide, low_wide, tall_narrow, low_narrow
+
+
+def cover(rows: int, max_height: int) -> RowCover:
+    """Cut rows into tiles of at most max_height that differ by one row at most."""
+    count = max(1, -(-rows // max_height))
+    height = max(1, -(-rows // count))
+    return RowCover(count, height, count - (count * height - rows))

@@ -1,0 +1,240 @@
+"""Intrinsics that emit LLVM vector IR: the micro-kernels of matmul, convolution and pooling.
+
+Each works on byte addresses held as integers and keeps its accumulators in SSA values, so that no aliasing question reaches
+LLVM. Only the compiler process imports this module: it needs Numba. `tiles.py` writes the text that uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+_I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
+_FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
+_UNROLL = 4
+
+
+def _const(value: int) -> ir.Constant:
+    return ir.Constant(_I64, value)
+
+
+class VectorBuilder:
+    """Operations on vectors of `lanes` elements of `kind` ("f32" or "f64"); addresses are int64 values."""
+
+    def __init__(self, builder: ir.IRBuilder, kind: str, lanes: int, fused: bool = True) -> None:
+        self.b = builder
+        self.kind = kind
+        self.fused = fused
+        self.lanes = lanes
+        self.element, self.size = _FLOATS[kind]
+        self.type = ir.VectorType(self.element, lanes)
+        self.bytes = lanes * self.size
+
+    def splat_of(self, value: float) -> ir.Constant:
+        """A vector of one number."""
+        return ir.Constant(self.type, [float(value)] * self.lanes)
+
+    def function(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+        """An LLVM intrinsic. llvmlite's declare_intrinsic does not know vector types, so names come spelled out."""
+        return cgutils.get_or_insert_function(self.b.module, ir.FunctionType(result, arguments), name)
+
+    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        """x * y + z; rounded once where the CPU can (`fused`), because elsewhere that is a library call."""
+        if not self.fused:
+            return self.b.fadd(self.b.fmul(x, y), z)
+        return self.b.call(self.function(f"llvm.fma.v{self.lanes}{self.kind}", self.type, [self.type] * 3), [x, y, z])
+
+    def splat(self, value: ir.Value, into: ir.VectorType | None = None) -> ir.Value:
+        """A vector of one scalar."""
+        kind = into or self.type
+        empty = ir.Constant(kind, ir.Undefined)
+        first = self.b.insert_element(empty, value, ir.Constant(_I32, 0))
+        return self.b.shuffle_vector(first, empty, ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes))
+
+    def _pointer(self, address: ir.Value, offset: int, kind: ir.Type) -> ir.Value:
+        moved = self.b.add(address, _const(offset)) if offset else address
+        return self.b.inttoptr(moved, kind.as_pointer())
+
+    def load(self, address: ir.Value, offset: int = 0, align: int | None = None) -> ir.Value:
+        """A vector at address + offset. Without `align` the address may be any multiple of the element size."""
+        return self.b.load(self._pointer(address, offset, self.type), align=align or self.size)
+
+    def store(self, value: ir.Value, address: ir.Value, offset: int = 0, align: int | None = None) -> None:
+        """Write a vector."""
+        self.b.store(value, self._pointer(address, offset, self.type), align=align or self.size)
+
+    def broadcast(self, address: ir.Value, offset: int = 0) -> ir.Value:
+        """A vector of the one element at address + offset."""
+        return self.splat(self.b.load(self._pointer(address, offset, self.element), align=self.size))
+
+    def mask(self, count: ir.Value) -> ir.Value:
+        """Lanes below `count`, an int64 that may be negative."""
+        indices = ir.VectorType(_I32, self.lanes)
+        return self.b.icmp_signed("<", ir.Constant(indices, list(range(self.lanes))), self.splat(self.b.trunc(count, _I32), indices))
+
+    def masked_store(self, value: ir.Value, address: ir.Value, mask: ir.Value, offset: int = 0) -> None:
+        """Write the lanes of the mask."""
+        pointer = self.type.as_pointer()
+        store = self.function(f"llvm.masked.store.v{self.lanes}{self.kind}.p0", ir.VoidType(), [self.type, pointer, _I32, mask.type])
+        self.b.call(store, [value, self._pointer(address, offset, self.type), ir.Constant(_I32, self.size), mask])
+
+    def masked_load(self, address: ir.Value, mask: ir.Value, offset: int = 0) -> ir.Value:
+        """The lanes of the mask; zero in the others, which are not read."""
+        pointer = self.type.as_pointer()
+        load = self.function(f"llvm.masked.load.v{self.lanes}{self.kind}.p0", self.type, [pointer, _I32, mask.type, self.type])
+        return self.b.call(load, [self._pointer(address, offset, self.type), ir.Constant(_I32, self.size), mask, self.splat_of(0)])
+
+
+def loop(
+    b: ir.IRBuilder, count: ir.Value, carried: Sequence[ir.Value], body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]
+) -> list[ir.Value]:
+    """for i in range(count): carried = body(i, carried). Carried values are phi nodes, so they stay in registers."""
+    before = b.block
+    head, inside, after = (b.append_basic_block(name) for name in ("head", "inside", "after"))
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(_I64)
+    phis = [b.phi(value.type) for value in carried]
+    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    b.position_at_end(inside)
+    new = [b.add(i, _const(1)), *body(i, phis)]
+    for phi, start, value in zip([i, *phis], [_const(0), *carried], new, strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return phis
+
+
+def _load_word(b: ir.IRBuilder, address: ir.Value, index: ir.Value | int = 0) -> ir.Value:
+    offset = _const(8 * index) if isinstance(index, int) else b.mul(index, _const(8))
+    return b.load(b.inttoptr(b.add(address, offset), _I64.as_pointer()))
+
+
+def _intrinsic(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], None]) -> Any:
+    """A Numba intrinsic void(intp * arity) from a function that emits IR."""
+    names = ", ".join(f"a{i}" for i in range(arity))
+
+    def generate(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        emit(builder, args)
+        return ctx.get_dummy_value()
+
+    scope: dict[str, Any] = {"signature": types.void(*[types.intp] * arity), "generate": generate}
+    exec(f"def typed(tyctx, {names}):\n    return signature, generate", scope)  # @intrinsic counts the named arguments
+    return intrinsic(scope["typed"])
+
+
+def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bool = False, fused: bool = True) -> Any:
+    """c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s * k + q][:].
+
+    Arguments: a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate.
+    A's element is at a + offsets[s] + row * stride_a + q * size; with `transposed` at a + offsets[s] + row * size +
+    q * stride_a. panel is packed, vector-aligned, [nseg * k][vectors * lanes]. Columns from ncols on are not stored.
+    accumulate: 0 stores the sum, 1 adds it to c. Few rows get several accumulators a tile, or the FMA's latency would show.
+    """
+    sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= 8)
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate = args
+        v = VectorBuilder(b, kind, lanes, fused)
+        row_bytes = vectors * v.bytes
+        rows = [b.mul(stride_a, _const(r)) for r in range(height)] if not transposed else []
+        tile = height * vectors
+
+        def steps(count: int) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+            def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                at, panel_at, *acc = state
+                for u in range(count):
+                    columns = [v.load(panel_at, u * row_bytes + j * v.bytes, align=v.bytes) for j in range(vectors)]
+                    first = (u % sets) * tile
+                    for r in range(height):
+                        if transposed:
+                            value = v.broadcast(at, r * v.size)
+                        else:
+                            value = v.broadcast(b.add(at, rows[r]), u * v.size)
+                        for j in range(vectors):
+                            n = first + r * vectors + j
+                            acc[n] = v.fma(value, columns[j], acc[n])
+                    if transposed:
+                        at = b.add(at, stride_a)
+                if not transposed:
+                    at = b.add(at, _const(v.size * count))
+                return [at, b.add(panel_at, _const(row_bytes * count)), *acc]
+
+            return body
+
+        quads, rest = b.sdiv(k, _const(_UNROLL)), b.srem(k, _const(_UNROLL))
+
+        def segment(i: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+            inner = [b.add(a, _load_word(b, offsets, i)), *state]
+            inner = loop(b, quads, inner, steps(_UNROLL))
+            return loop(b, rest, inner, steps(1))[1:]
+
+        sums = loop(b, nseg, [panel, *[v.splat_of(0)] * (tile * sets)], segment)[1:]
+        while len(sums) > tile:
+            half = len(sums) // 2
+            sums = [b.fadd(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+
+        def write(masks: list[ir.Value] | None, add: bool) -> None:
+            for r in range(height):
+                row = b.add(c, b.mul(stride_c, _const(r)))
+                for j in range(vectors):
+                    value = sums[r * vectors + j]
+                    if masks is None:
+                        if add:
+                            value = b.fadd(v.load(row, j * v.bytes), value)
+                        v.store(value, row, j * v.bytes)
+                    else:
+                        if add:
+                            value = b.fadd(v.masked_load(row, masks[j], j * v.bytes), value)
+                        v.masked_store(value, row, masks[j], j * v.bytes)
+
+        with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
+            for branch in (full, part):
+                with branch:
+                    masks = None if branch is full else [v.mask(b.sub(ncols, _const(j * lanes))) for j in range(vectors)]
+                    with b.if_else(b.icmp_signed("!=", accumulate, _const(0))) as (more, new):
+                        with more:
+                            write(masks, True)
+                        with new:
+                            write(masks, False)
+
+    return _intrinsic(10, emit)
+
+
+def copy_row(kind: str, lanes: int, vectors: int) -> Any:
+    """One row of a packed panel: vectors * lanes elements at dst, of which ncols come from src and the rest are zero.
+
+    Arguments: dst, src, ncols. dst is vector-aligned; src is not read beyond ncols.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        dst, src, ncols = args
+        v = VectorBuilder(b, kind, lanes)
+        with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
+            with full:
+                for j in range(vectors):
+                    v.store(v.load(src, j * v.bytes), dst, j * v.bytes, align=v.bytes)
+            with part:
+                for j in range(vectors):
+                    row = v.masked_load(src, v.mask(b.sub(ncols, _const(j * lanes))), j * v.bytes)
+                    v.store(row, dst, j * v.bytes, align=v.bytes)
+
+    return _intrinsic(3, emit)
+
+
+def call_address(arity: int) -> Any:
+    """An intrinsic that calls the C function void(intp * arity) at the address given first."""
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * arity)
+        b.call(b.inttoptr(args[0], kind.as_pointer()), list(args[1:]))
+
+    return _intrinsic(arity + 1, emit)
+
+
+call_tile = call_address(10)
