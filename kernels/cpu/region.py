@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -102,7 +103,7 @@ def split_shape(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> tu
             cuts.add(n)
     ordered = sorted(cuts | {1, size})
     dims: list[int] = []
-    for low, high in zip(ordered, ordered[1:]):
+    for low, high in itertools.pairwise(ordered):
         if high % low:
             return shape
         dims.append(high // low)

@@ -6,9 +6,10 @@ import ctypes
 from collections.abc import Sequence
 
 import numpy as np
+
+from tfjit.framework import dtypes
 from tfjit.kernels import store as kernel_store
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
-from tfjit.framework import dtypes
 
 
 class KernelError(Exception):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.kernels.launching import KernelError, run_native, tensor
 from tfjit.framework import dtypes as d
 from tfjit.framework import elementwise

@@ -1,0 +1,255 @@
+"""The kernel of a `_Fused` node: from a group to the template that serves it, and its plain NumPy answer."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.kernels.cpu.loop import loop_call
+from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
+from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    find_native,
+    native,
+    reference,
+)
+
+if TYPE_CHECKING:
+    from tfjit.kernels.cpu.epilogue import Epilogue, Pattern
+
+ANCHORS: Final[Mapping[str, str]] = {
+    "MatMul": "matmul",
+    "BatchMatMul": "matmul",
+    "BatchMatMulV2": "matmul",
+    "BatchMatMulV3": "matmul",
+    "Conv2D": "conv2d",
+    "DepthwiseConv2dNative": "depthwise",
+}
+"""Op types whose kernels take an epilogue, and the kind of group they make."""
+
+
+def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
+    """The epilogue of a group around its anchor, and the operands it reads.
+
+    Raises Unsupported when a member is no scalar function of the product and operands that are a scalar, a vector along the last
+    axis, a vector along the rows or of the product's shape.
+    """
+    from tfjit.kernels.cpu.epilogue import Epilogue
+
+    product = Ref(group.anchor)
+    if any(ref.member != INPUT for ref in group.members[group.anchor].inputs):
+        raise Unsupported("what a matmul or convolution reads is computed by a kernel of its own")
+    shape = group.tensor(product).shape
+    index = identity_map(len(shape))
+    builder = RegionBuilder(group, shape, is_leaf=lambda ref: ref == product)
+    builder.value(product, index)  # so that it is operand 0
+    outputs = []
+    for ref in group.outputs:
+        if group.tensor(ref).shape != shape:
+            raise Unsupported(f"{group.members[ref.member].spec.name} has another shape than the product {list(shape)}")
+        outputs.append(builder.value(ref, index))
+    region = builder.finish(outputs)
+    refs: list[Ref] = []
+    patterns: list[Pattern] = []
+    for operand in region.operands[1:]:
+        if operand.ref == product:
+            raise Unsupported("the product is read at other places than its own")
+        patterns.append(_pattern(operand, shape, group.tensor(operand.ref)))
+        refs.append(operand.ref)
+    return Epilogue(region.program, tuple(patterns)), tuple(refs)
+
+
+def _pattern(operand: Operand, shape: Sequence[int], tensor: TensorSpec) -> Pattern:
+    size = operand.dtype.size
+    full = tuple(0 if n == 1 else s for n, s in zip(shape, c_strides(shape, size)))
+    row = tuple(0 if n == 1 or d == len(shape) - 1 else s for d, (n, s) in enumerate(zip(shape, c_strides([*shape[:-1], 1], size))))
+    channel = tuple(s if d == len(shape) - 1 else 0 for d, s in enumerate(full))
+    if operand.offset == 0:
+        if tensor.size == 1 and not any(operand.strides):
+            return "scalar"
+        if operand.strides == full and tensor.size == prod(shape):
+            return "full"
+        if operand.strides == channel and tensor.size == shape[-1]:
+            return "channel"
+        if operand.strides == row and tensor.size == prod(shape[:-1]):
+            return "row"
+    raise Unsupported(f"an operand of shape {list(tensor.shape)} beside products of shape {list(shape)}")
+
+
+def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
+    """A call whose input k is input order[k] of another node."""
+
+    def moved(word: Word) -> Word:
+        return replace(word, index=order[word.index]) if isinstance(word, Pointer) and word.kind == "in" else word
+
+    return replace(
+        call,
+        launches=tuple(replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in call.launches),
+        in_place=tuple((out, order[k]) for out, k in call.in_place),
+        mutates=tuple(order[k] for k in call.mutates),
+        aliases=tuple((out, order[k]) for out, k in call.aliases),
+    )
+
+
+def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
+    epilogue, operands = epilogue_of(group)
+    anchor = group.members[group.anchor]
+    refs = [*anchor.inputs, *operands]
+    order = [ref.index for ref in refs]
+    inputs = [group.tensor(ref) for ref in refs]
+    constants = {k: known[i] for k, i in enumerate(order) if i in known}
+    attrs = anchor.spec.attrs
+    module = importlib.import_module(f"tfjit.kernels.cpu.{'conv' if group.kind == 'conv2d' else group.kind}")
+    if group.kind == "matmul":
+        if anchor.spec.op == "MatMul":
+            transposes = {f"transpose_{k}": bool(attrs.get(f"transpose_{k}", False)) for k in "ab"}
+            call = module.matmul_call(inputs, **transposes, epilogue=epilogue, constants=constants)
+        else:
+            if anchor.spec.outputs[0].dtype is not anchor.spec.inputs[0].dtype:
+                raise Unsupported(f"product as {anchor.spec.outputs[0].dtype.name}")
+            adjoints = {f"adj_{k}": bool(attrs.get(f"adj_{k}", False)) for k in "xy"}
+            call = module.batch_matmul_call(inputs, **adjoints, epilogue=epilogue, constants=constants)
+    else:
+        layout = module.native_layout(anchor.spec)
+        call = (module.conv2d_call if group.kind == "conv2d" else module.depthwise_call)(
+            inputs,
+            strides=layout.strides,
+            padding=layout.padding,
+            explicit=layout.explicit,
+            dilations=layout.dilations,
+            epilogue=epilogue,
+            constants=constants,
+        )
+    return remap_inputs(call, order)
+
+
+class _Chain:
+    """Calls put one after the other, with scratch buffers for what passes between them."""
+
+    def __init__(self, group: FusedGroup) -> None:
+        self.group = group
+        self.places = {ref: Pointer("out", k) for k, ref in enumerate(group.outputs)}
+        self.launches: list[Launch] = []
+        self.temps: list[int] = []
+        self.constants: list[np.ndarray] = []
+        self.bytes_moved = 0
+        self.flops = 0
+
+    def place(self, ref: Ref) -> Pointer:
+        """Where a value of the group lies."""
+        if ref.member == INPUT:
+            return Pointer("in", ref.index)
+        if ref not in self.places:
+            if ref.member == CONSTANT:
+                self.constants.append(np.ascontiguousarray(self.group.constants[ref.index]))
+                self.places[ref] = Pointer("const", len(self.constants) - 1)
+            else:
+                self.temps.append(max(self.group.tensor(ref).nbytes, 64))
+                self.places[ref] = Pointer("temp", len(self.temps) - 1)
+        return self.places[ref]
+
+    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
+        """Add a member's launches, its inputs and outputs lying at these places."""
+        for launch in call.launches:
+            words = tuple(self._moved(w, ins, outs) if isinstance(w, Pointer) else w for w in launch.words)
+            self.launches.append(replace(launch, words=words))
+        self.temps += call.temp_bytes
+        self.constants += call.constants
+        self.bytes_moved += call.bytes_moved
+        self.flops += call.flops
+
+    def _moved(self, word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> Pointer:
+        if word.kind in ("in", "out"):
+            target = (ins if word.kind == "in" else outs)[word.index]
+            return replace(target, offset=target.offset + word.offset)
+        if word.kind == "temp":
+            return replace(word, index=len(self.temps) + word.index)
+        if word.kind == "const":
+            return replace(word, index=len(self.constants) + word.index)
+        return word
+
+
+def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
+    """Every member by its own kernel, one after the other: what serves a group that its template refuses.
+
+    Raises Unsupported when a member has no compiled form either.
+    """
+    if len(set(group.outputs)) != len(group.outputs):
+        raise Unsupported("one value is several outputs")
+    chain = _Chain(group)
+    for number, member in enumerate(group.members):
+        builder = find_native(member.spec.op)
+        if member.spec.op in FORWARDING or member.spec.op in RESHAPING:
+            if Ref(number) not in chain.places:
+                chain.places[Ref(number)] = chain.place(member.inputs[0])
+                continue
+            builder = _copy
+        if builder is None:
+            raise Unsupported(f"{member.spec.op} ({member.spec.name}) has no compiled kernel")
+        values = {k: known[r.index] for k, r in enumerate(member.inputs) if r.member == INPUT and r.index in known}
+        values |= {k: group.constants[r.index] for k, r in enumerate(member.inputs) if r.member == CONSTANT}
+        ins = [chain.place(ref) for ref in member.inputs]
+        outs = [chain.place(Ref(number, k)) for k in range(len(member.spec.outputs))]
+        chain.append(builder(replace(member.spec, constants=values)), ins, outs)
+    return NativeCall(
+        tuple(chain.launches),
+        temp_bytes=tuple(chain.temps),
+        constants=tuple(chain.constants),
+        bytes_moved=chain.bytes_moved,
+        flops=chain.flops,
+    )
+
+
+def _copy(spec: NodeSpec) -> NativeCall:
+    return loop_call(single(spec))
+
+
+def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
+    """Launches of a group through the template of its kind. known: values of external inputs. Raises Unsupported."""
+    if group.kind == "loop":
+        return loop_call(group)
+    if group.kind == "rows":
+        from tfjit.kernels.cpu.rows import rows_call
+
+        return rows_call(group)
+    if group.kind == "reduce":
+        from tfjit.kernels.cpu.reduction import reduce_call
+
+        return reduce_call(group)
+    return _anchored(group, known)
+
+
+def specialized(group: FusedGroup, inputs: Sequence[TensorSpec]) -> FusedGroup:
+    """The group for inputs of these shapes; the group itself when it was made for them."""
+    if all(own.shape == given.shape for own, given in zip(group.inputs, inputs)):
+        return group
+    return group.with_input_shapes([t.shape for t in inputs])
+
+
+@native("_Fused")
+def _fused(spec: NodeSpec) -> NativeCall:
+    group = specialized(spec.attrs["group"], spec.inputs)
+    try:
+        return group_call(group, spec.constants)
+    except Unsupported as refused:
+        try:
+            return chained_call(group, spec.constants)
+        except Unsupported as also:
+            raise Unsupported(f"{refused}; and one by one: {also}") from None
+
+
+@reference("_Fused")
+def _fused_reference(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> list[Any]:
+    return spec.attrs["group"].run_reference(inputs)  # type: ignore[no-any-return]

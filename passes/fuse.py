@@ -1,0 +1,221 @@
+"""Fusion: nodes that one kernel computes become one `_Fused` node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.registry import Unsupported
+from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
+from tfjit.passes.fuse_groups import GroupMaker
+from tfjit.passes.fuse_roles import ANCHOR_KINDS, Role, RoleFinder
+from tfjit.passes.view import SINK
+
+if TYPE_CHECKING:
+    from tfjit.kernels.group import FusedGroup
+    from tfjit.passes.context import PassContext
+    from tfjit.passes.view import DataflowGraph, Node
+
+MAX_OUTPUTS: Final = 12
+MAX_INPUTS: Final = 24
+"""Pointers a loop holds in registers or near; more would be reloaded in every iteration."""
+_REPEAT_LIMIT: Final = 16
+"""A smaller value is computed again for each element of a loop at most so many times as often."""
+
+
+def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a `kernels.group.FusedGroup`.
+
+    Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
+    What fuses: elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the
+    same rows (softmax, layer norm), with each other. Keeps: every value that anything outside a group uses (it becomes an output of
+    the group), control edges (the group waits for what its members waited for), dead-ness, and the order of side effects: only
+    stateless nodes fuse. A group takes the name and place of its last member, and the origin of all.
+    Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
+    """
+    fuser = _Fuser(graph, ctx)
+    for name in graph.topological_order():
+        fuser.add(graph.node(name))
+    fuser.rewrite()
+
+
+@dataclass(slots=True)
+class _Refused(Exception):
+    reason: str
+
+
+class _Fuser:
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.graph = graph
+        self.ctx = ctx
+        self.drafts = Drafts(graph)
+        self.roles = RoleFinder(graph, ctx)
+        self.maker = GroupMaker(graph, self.drafts, self.roles)
+
+    # ---- deciding
+
+    def add(self, node: Node) -> None:
+        """Take the next node of the topological order and let it join what it can."""
+        draft = self.drafts.add(node)
+        role = self.roles.find(node)
+        if role is None:
+            return
+        draft.kind = role.kind
+        draft.space = role.space
+        draft.axes = role.axes
+        draft.moves = self.roles.is_view(node.name)
+        draft.anchor = node.name if role.kind != "loop" else ""
+        tried: list[Draft] = []
+        for src, _ in self.drafts.sources[node.name]:
+            found = self.drafts.of.get(src)
+            if found is not None and found.kind and found is not draft and found not in tried:
+                tried.append(found)
+        tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
+        for producer in tried:
+            current = self.drafts.of[node.name]
+            producer = self.drafts.of[producer.members[0]]
+            if producer is current:
+                continue
+            try:
+                self._join(producer, current, node, role)
+            except _Refused as refused:
+                self.ctx.log(node.name, f"stays apart from {producer.anchor or producer.members[-1]}: {refused.reason}")
+            except Unsupported as refused:
+                self.ctx.log(node.name, f"stays apart from {producer.anchor or producer.members[-1]}: {refused}")
+
+    def _join(self, producer: Draft, consumer: Draft, node: Node, role: Role) -> None:
+        """Merge two drafts, or say why not by raising _Refused or Unsupported."""
+        drafts = self.drafts
+        size = len(producer.members) + len(consumer.members)
+        if size > MAX_MEMBERS:
+            raise _Refused(f"a group has at most {MAX_MEMBERS} nodes")
+        kind = _joined_kind(producer.kind, consumer.kind)
+        if kind is None:
+            raise _Refused(f"a {producer.kind} group takes no {consumer.kind} group after it")
+        first = self.graph.node(producer.members[0])
+        if first.assigned_device != node.assigned_device:
+            raise _Refused("it is on another device")
+        if not drafts.run_together(producer.members[0], node.name):
+            raise _Refused("one of them may be dead, or wait for a sender, without the other")
+        if (producer.waits or consumer.waits) and not drafts.delays_nothing(producer, consumer):
+            raise _Refused("a result that is needed elsewhere would wait for a control input")
+        level = drafts.merged_level(producer, consumer)
+        if level is None:
+            raise _Refused("a path may lead out of the group and back")
+        space = self._space(producer, consumer, kind)
+        head = producer if kind == producer.kind and kind != "loop" else consumer
+        anchor, axes = head.anchor, head.axes
+        plain = kind == "loop" and producer.space == consumer.space and not producer.moves and not consumer.moves
+        if drafts.pending_after(producer, consumer) > MAX_OUTPUTS:
+            raise _Refused(f"more than {MAX_OUTPUTS} results are needed outside")
+        if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
+            raise _Refused(f"more than {MAX_INPUTS} inputs")
+        if not plain:
+            group, _ = self.maker.make([*producer.members, *consumer.members], kind, anchor)
+            self.maker.check(group)
+        merged = drafts.merge(producer, consumer, level)
+        merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
+        self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}")
+
+    def _space(self, producer: Draft, consumer: Draft, kind: str) -> object:
+        if kind != "loop":
+            return producer.space if kind == producer.kind else consumer.space
+        if producer.space == consumer.space:
+            return consumer.space
+        small, large = self.roles.elements(producer.space), self.roles.elements(consumer.space)
+        if small is None or large is None:
+            raise _Refused("shapes are not known to agree")
+        if small == large:  # a reshape lies between them
+            return consumer.space
+        if self.drafts.escapes(producer, consumer):
+            raise _Refused(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
+        if small != 1 and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
+            raise _Refused(f"its values of shape {producer.space} would be computed again for {consumer.space}")
+        return consumer.space
+
+    # ---- doing
+
+    def rewrite(self) -> None:
+        """Put `_Fused` nodes in place of the drafts that are worth it."""
+        seen: set[int] = set()
+        order = sorted(self.drafts.position, key=self.drafts.position.__getitem__)
+        chosen: list[tuple[Draft, list[str], FusedGroup, list[tuple[str, int]]]] = []
+        for name in order:
+            draft = self.drafts.of[name]
+            if id(draft) in seen or len(draft.members) < 2:
+                continue
+            seen.add(id(draft))
+            members = self._trimmed(draft)
+            working = [m for m in members if not self.roles.is_view(m)]
+            if len(working) < 2:
+                self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
+                continue
+            group, outputs = self.maker.make(members, draft.kind, draft.anchor)
+            try:
+                if draft.moves or draft.kind != "loop":
+                    self.maker.check(group)  # trimming may have changed what the template sees
+            except Unsupported as refused:
+                self.ctx.log(members[-1], f"group given up: {refused}")
+                continue
+            chosen.append((draft, members, group, outputs))
+        for draft, members, group, outputs in chosen:  # only now: making a group looks at the graph as it was
+            self._replace(draft, members, group, outputs)
+        if chosen:
+            self.graph.tie_ends()
+
+    def _trimmed(self, draft: Draft) -> list[str]:
+        """The members without reshapes and identities at either end, which cost nothing where they are."""
+        members = sorted(draft.members, key=self.drafts.position.__getitem__)
+        inside = set(members)
+        for name in reversed(members):
+            if self.roles.is_free(name) and not (self.drafts.consumers_of(name) & inside):
+                inside.discard(name)
+        for name in members:
+            if name in inside and self.roles.is_free(name) and self.drafts.sources[name][0][0] not in inside:
+                inside.discard(name)
+        if draft.anchor and draft.anchor not in inside:
+            return []
+        return [m for m in members if m in inside]
+
+    def _replace(self, draft: Draft, members: list[str], group: FusedGroup, outputs: list[tuple[str, int]]) -> None:
+        graph = self.graph
+        inside = set(members)
+        inputs = self.maker.external_inputs(members, draft.anchor)
+        waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
+        uses = [(k, dst, slot) for k, (m, out) in enumerate(outputs) for dst, slot in graph.consumers(m, out) if dst not in inside]
+        followers = [dst for m in members for dst in graph.control_consumers(m) if dst not in inside]
+        to_sink = any(SINK in graph.successors(m) for m in members)
+        last = graph.node(members[-1])
+        origin = tuple(dict.fromkeys(user for m in members for user in graph.node(m).origin))
+        shapes = tuple(graph.node(m).output_shapes[out] for m, out in outputs)
+        device, assigned = last.device, last.assigned_device
+        for m in members:
+            graph.remove_op(m)
+        made = graph.add_node_op(
+            last.name,
+            "_Fused",
+            inputs,
+            {"group": group},
+            control_inputs=dict.fromkeys(waits),
+            device=device,
+            assigned_device=assigned,
+            origin=origin,
+            output_shapes=shapes,
+        )
+        for k, dst, slot in uses:
+            graph.add_data_edge(made.name, k, dst, slot)
+        for dst in dict.fromkeys(followers):
+            graph.add_control_edge(made.name, dst)
+        if to_sink:
+            graph.add_control_edge(made.name, SINK)
+        self.maker.renamed({(m, out): (made.name, k) for k, (m, out) in enumerate(outputs)})
+        self.ctx.log(made.name, group.reason)
+
+
+def _joined_kind(producer: str, consumer: str) -> str | None:
+    """Kind of the union of a group and one that uses its values, None where no template computes both."""
+    if producer == "loop":
+        return consumer  # into an epilogue too, when what it gives is an operand there
+    if consumer == "loop":
+        return producer
+    return "rows" if producer == consumer == "rows" else None

@@ -1,0 +1,178 @@
+"""From the names of a draft's members to the FusedGroup that a kernel builder takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.kernels.cpu import fused
+from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.registry import NodeSpec, TensorSpec
+from tfjit.passes.fuse_roles import ANCHOR_KINDS, REDUCTIONS
+
+if TYPE_CHECKING:
+    from tfjit.passes.fuse_drafts import Drafts
+    from tfjit.passes.fuse_roles import RoleFinder
+    from tfjit.passes.view import DataflowGraph
+
+# op types whose input of that number says what to do, and becomes part of the group where its value is known
+_PARAMETERS: Final = {**dict.fromkeys(("Reshape", "ExpandDims", "Transpose", "BroadcastTo"), 1), **dict.fromkeys(REDUCTIONS, 1)}
+UNKNOWN: Final = -1
+"""Size of a dim that is not known when the group is made; the builder gets the group again with the sizes of a run."""
+
+
+class GroupMaker:
+    """Builds groups; specs of nodes are made once."""
+
+    def __init__(self, graph: DataflowGraph, drafts: Drafts, roles: RoleFinder) -> None:
+        self.graph = graph
+        self.drafts = drafts
+        self.roles = roles
+        self._specs: dict[str, NodeSpec] = {}
+        self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def tensor(self, name: str, slot: int) -> TensorSpec:
+        """dtype and shape of a tensor; unknown sizes stand as UNKNOWN."""
+        node = self.graph.node(name)
+        shape = node.output_shapes[slot]
+        sizes = (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
+        return TensorSpec(node.output_dtypes[slot].base_dtype, sizes)
+
+    def spec(self, name: str) -> NodeSpec:
+        """The NodeSpec of a node that is still in the graph."""
+        found = self._specs.get(name)
+        if found is None:
+            node = self.graph.node(name)
+            inputs = tuple(self.tensor(src, slot) for src, slot in self.drafts.sources[name])
+            outputs = tuple(self.tensor(name, k) for k in range(len(node.output_dtypes)))
+            found = self._specs[name] = NodeSpec(name, node.op, node.attrs, inputs, outputs, self._parameters(name))
+        return found
+
+    def _parameters(self, name: str) -> dict[int, np.ndarray]:
+        slot = _PARAMETERS.get(self.graph.node(name).op)
+        if slot is None or slot >= len(self.drafts.sources[name]):
+            return {}
+        value = self.roles.value(*self.drafts.sources[name][slot])
+        return {} if value is None else {slot: value}
+
+    def make(self, members: Sequence[str], kind: str, anchor: str) -> tuple[FusedGroup, list[tuple[str, int]]]:
+        """The group of these members and, for each of its outputs, the (node, slot) it is."""
+        ordered = sorted(members, key=self.drafts.position.__getitem__)
+        inside = {name: k for k, name in enumerate(ordered)}
+        for name in ordered:
+            self.spec(name)
+        constants: list[np.ndarray] = []
+        wiring: list[Member] = []
+        inputs, numbers = self._inputs(ordered, inside, anchor)
+        for name in ordered:
+            spec = self._specs[name]
+            refs: list[Ref] = []
+            for k, (src, slot) in enumerate(self.drafts.sources[name]):
+                if src in inside:
+                    refs.append(Ref(inside[src], slot))
+                elif k in spec.constants:
+                    refs.append(Ref(CONSTANT, len(constants)))
+                    constants.append(spec.constants[k])
+                else:
+                    refs.append(Ref(INPUT, numbers[src, slot]))
+            wiring.append(Member(spec, tuple(refs)))
+        outputs = self._outputs(ordered, inside)
+        specs = tuple(spec for _, spec in inputs)
+        refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
+        group = FusedGroup(kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0))
+        return _described(group), outputs
+
+    def _inputs(
+        self, ordered: Sequence[str], inside: dict[str, int], anchor: str
+    ) -> tuple[list[tuple[tuple[str, int], TensorSpec]], dict[tuple[str, int], int]]:
+        """External inputs in the order of the group: those of the anchor first, then by first use."""
+        found: list[tuple[tuple[str, int], TensorSpec]] = []
+        numbers: dict[tuple[str, int], int] = {}
+        for name in ([anchor] if anchor in inside else []) + list(ordered):
+            spec = self._specs[name]
+            for k, source in enumerate(self.drafts.sources[name]):
+                if source[0] not in inside and k not in spec.constants and source not in numbers:
+                    numbers[source] = len(found)
+                    found.append((source, spec.inputs[k]))
+        return found, numbers
+
+    def external_inputs(self, members: Sequence[str], anchor: str) -> list[tuple[str, int]]:
+        """Where the inputs of a group come from now, other groups being already replaced."""
+        ordered = sorted(members, key=self.drafts.position.__getitem__)
+        inputs, _ = self._inputs(ordered, {name: k for k, name in enumerate(ordered)}, anchor)
+        return [self._renamed.get(source, source) for source, _ in inputs]
+
+    def renamed(self, names: dict[tuple[str, int], tuple[str, int]]) -> None:
+        """Tensors that have another name now, because their group was put into the graph."""
+        self._renamed.update(names)
+
+    def _outputs(self, ordered: Sequence[str], inside: dict[str, int]) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for name in ordered:
+            consumers = self.drafts.consumers_of(name)
+            if consumers and consumers <= inside.keys():
+                continue
+            used = {
+                data["src_output"]
+                for consumer in consumers
+                if consumer not in inside and self.graph.has_node(name)
+                for data in self.graph.get_edge_data(name, consumer, default={}).values()
+                if data["src_output"] >= 0
+            }
+            found += [(name, slot) for slot in sorted(used)]
+        if not found:  # nobody takes a tensor: the last member was a target
+            found.append((ordered[-1], 0))
+        return found
+
+    def check(self, group: FusedGroup) -> None:
+        """Raise Unsupported where the template of the group's kind does not take it."""
+        if group.kind in ANCHOR_KINDS:
+            fused.epilogue_of(group)
+        elif group.kind == "rows":
+            from tfjit.kernels.cpu.rows import row_program
+
+            row_program(group)
+        elif group.kind == "reduce":
+            from tfjit.kernels.cpu.reduction import reduce_plan
+
+            reduce_plan(group)
+        else:
+            from tfjit.kernels.cpu.loop import region_of
+
+            region_of(group)
+
+
+def _described(group: FusedGroup) -> FusedGroup:
+    """The group with its reason and its predicted traffic and work."""
+    tensors = [*group.inputs, *(group.tensor(ref) for ref in group.outputs)]
+    moved = sum(max(t.nbytes, 0) for t in tensors)
+    alone = sum(max(t.nbytes, 0) for m in group.members for t in (*m.spec.inputs, *m.spec.outputs))
+    flops = sum(max(m.spec.outputs[0].size, 0) for m in group.members)
+    anchor = group.members[group.anchor].spec
+    flops += anchor_flops(anchor)
+    rest = len(group.members) - 1
+    reasons = {
+        "loop": f"{rest + 1} elementwise nodes in one loop",
+        "rows": f"{rest + 1} nodes along the same rows, one pass while a row is in cache",
+        "reduce": f"{rest} nodes computed while {anchor.op} {anchor.name} reads",
+    }
+    reason = reasons.get(group.kind, f"{rest} nodes after {anchor.op} {anchor.name} while its result is in cache")
+    return FusedGroup(
+        group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor
+    )
+
+
+def anchor_flops(spec: NodeSpec) -> int:
+    """Multiplications and additions of a matmul or convolution; 0 for anything else."""
+    if spec.op not in fused.ANCHORS:
+        return 0
+    weights, result = spec.inputs[1].shape, spec.outputs[0]
+    if spec.op == "Conv2D":
+        return 2 * result.size * prod(weights[:3])
+    if spec.op == "DepthwiseConv2dNative":
+        return 2 * result.size * prod(weights[:2])
+    transposed = spec.attrs.get("transpose_b", spec.attrs.get("adj_y", False))
+    return 2 * result.size * weights[-1 if transposed else -2]

@@ -1,0 +1,166 @@
+"""What part a node can play in a fused group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import elementwise
+from tfjit.kernels.cpu import access, costs
+from tfjit.kernels.cpu.fused import ANCHORS
+from tfjit.kernels.cpu.region import BIAS, FORWARDING, MOVING, RESHAPING
+from tfjit.passes.evaluate import constant_value
+
+if TYPE_CHECKING:
+    from tfjit.passes.context import PassContext
+    from tfjit.passes.view import DataflowGraph, Node
+
+ANCHOR_KINDS: Final = frozenset(ANCHORS.values())
+REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
+ROW_OPS: Final = frozenset({"Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"})
+"""Ops that are several reductions along the last dim themselves."""
+MIN_ROWS: Final = 4
+"""With fewer rows a rows kernel has nothing to share among threads; large ones go to the reduction template."""
+_SMALL: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """kind: of the group the node alone would make. space: the shape its loop runs over, a name where it is unknown. axes: reduced dims."""
+
+    kind: str
+    space: Any
+    axes: tuple[int, ...] = ()
+
+
+class RoleFinder:
+    """Roles of a graph's nodes."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.graph = graph
+        self.ctx = ctx
+        self._symbols: dict[tuple[str, int], Any] = {}
+
+    def shape(self, name: str, slot: int) -> tuple[int, ...] | None:
+        """Static shape of a tensor, None when any of it is unknown."""
+        found = self.graph.node(name).output_shapes[slot]
+        return None if found is None or None in found else tuple(found)
+
+    def space(self, name: str, slot: int) -> Any:
+        """Static shape of a tensor, or a name that tensors share only if their unknown shapes agree."""
+        shape = self.shape(name, slot)
+        return shape if shape is not None else self._symbols.get((name, slot), f"{name}:{slot}")
+
+    def elements(self, space: Any) -> int | None:
+        """Number of elements, None when unknown."""
+        return prod(space) if isinstance(space, tuple) else None
+
+    def value(self, name: str, slot: int) -> np.ndarray | None:
+        """Value of a tensor that is known while planning."""
+        found = constant_value(self.graph, name, slot)
+        return found if found is not None else self.ctx.values.get((name, slot))
+
+    def is_view(self, name: str) -> bool:
+        """Whether a node computes nothing: an identity, a reshape, a transpose."""
+        op = self.graph.node(name).op
+        return op in FORWARDING or op in RESHAPING or op in MOVING
+
+    def is_free(self, name: str) -> bool:
+        """Whether a node costs nothing outside a group: its result is its input's buffer."""
+        op = self.graph.node(name).op
+        return op in FORWARDING or op in RESHAPING
+
+    def is_cheap(self, name: str) -> bool:
+        """Whether computing the node's elements again costs less than keeping them."""
+        return self.is_view(name) or costs.is_cheap(self.graph.node(name).op)
+
+    def find(self, node: Node) -> Role | None:
+        """The node's role, None for one that no group takes."""
+        op = node.op
+        if not node.output_dtypes or any(t.is_ref for t in node.input_dtypes):
+            return None
+        row = elementwise.lookup(op)
+        if row is not None or op in BIAS or op == "AccumulateNV2":
+            return self._elementwise(node)
+        if op in FORWARDING or op in RESHAPING or op in MOVING:
+            return self._view(node)
+        if op in ANCHORS:
+            return self._anchor(node)
+        if op in REDUCTIONS or op == "BiasAddGrad":
+            return self._reduction(node)
+        if op in ROW_OPS:
+            shape = self.shape(node.name, len(node.output_dtypes) - 1)
+            if shape is None or not node.input_dtypes[0].is_floating or prod(shape) == 0:
+                return None
+            return Role("rows", shape, (len(shape) - 1,))
+        return None
+
+    def _elementwise(self, node: Node) -> Role | None:
+        if not all(access.is_supported(t) for t in (*node.input_dtypes, *node.output_dtypes)):
+            return None
+        shape = self.shape(node.name, 0)
+        if shape is not None:
+            return Role("loop", shape) if prod(shape) else None
+        spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
+        spaces.discard(())
+        if node.op == "Select" or node.op in BIAS:
+            return None  # their operands do not broadcast as NumPy's do
+        symbol: Any = f"{node.name}:0"
+        if len(spaces) == 1:
+            (symbol,) = spaces
+        self._symbols[node.name, 0] = symbol
+        return Role("loop", symbol)
+
+    def _view(self, node: Node) -> Role | None:
+        shape = self.shape(node.name, 0)
+        if shape is None or not prod(shape) or not access.is_supported(node.output_dtypes[0]):
+            return None
+        sources = self.graph.inputs(node.name)
+        if self.shape(*sources[0]) is None:
+            return None
+        if node.op == "Transpose":
+            order = self.value(*sources[1])
+            # a transpose that turns the inner dim is a kernel of its own, in blocks
+            if order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1:
+                return None
+        return Role("loop", shape)
+
+    def _anchor(self, node: Node) -> Role | None:
+        shape = self.shape(node.name, 0)
+        if shape is None or not prod(shape) or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16"):
+            return None
+        layout = node.attrs.get("data_format", b"NHWC")
+        if layout not in (b"NHWC", "NHWC"):
+            return None
+        return Role(ANCHORS[node.op], shape)
+
+    def _reduction(self, node: Node) -> Role | None:
+        sources = self.graph.inputs(node.name)
+        shape = self.shape(*sources[0])
+        if shape is None or not prod(shape) or not access.is_supported(node.input_dtypes[0]):
+            return None
+        if node.op == "BiasAddGrad":
+            channel = 1 if node.attrs.get("data_format") in (b"NCHW", "NCHW") else len(shape) - 1
+            return Role("reduce", shape, tuple(d for d in range(len(shape)) if d != channel))
+        axes = self.value(*sources[1])
+        if axes is None:
+            return None
+        reduced = reduced_axes(axes, len(shape))
+        if not reduced or not is_row_reduction(shape, reduced):
+            return Role("reduce", shape, reduced) if reduced else None
+        return Role("rows", shape, reduced)
+
+
+def reduced_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
+    """The dims that axes name, each once, in order."""
+    return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
+
+
+def is_row_reduction(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether a reduction is one over the last dims of enough rows, which the rows template computes."""
+    rows = prod(n for d, n in enumerate(shape) if d not in axes)
+    trailing = axes == tuple(range(len(shape) - len(axes), len(shape)))
+    return trailing and len(axes) < len(shape) and (rows >= MIN_ROWS or prod(shape) <= _SMALL)
