@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfjit.framework.graph import Graph
 from tfjit.framework.operation import Operation, Tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graph import Graph
 
 
 class _Stack(threading.local):
@@ -28,7 +30,7 @@ def push(graph: Graph) -> None:
 def pop(graph: Graph) -> None:
     """Undo `push`. Raises AssertionError when another graph was pushed since."""
     if not _stack.graphs or _stack.graphs[-1] is not graph:
-        raise AssertionError(f"Nesting violated for default stack of {Graph} objects")
+        raise AssertionError(f"Nesting violated for default stack of {type(graph)} objects")
     _stack.graphs.pop()
 
 
@@ -47,6 +49,8 @@ def get_default_graph() -> Graph:
     if _stack.graphs:
         return _stack.graphs[-1]
     if _stack.bottom is None:
+        from tfjit.framework.graph import Graph
+
         _stack.bottom = Graph()
     return _stack.bottom
 

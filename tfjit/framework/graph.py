@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from tfjit.framework import attrs as attr_values
 from tfjit.framework import dtypes, static_value
+from tfjit.framework.default_graph import entered, pop, push
+from tfjit.framework.default_graph import get_default_graph as get_default_graph
+from tfjit.framework.default_graph import reset_default_graph as reset_default_graph
 from tfjit.framework.device_spec import canonical_name, merge_names
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError, InvalidDtypeError, InvalidGraphError, UnimplementedError
@@ -638,19 +641,13 @@ class Graph:
 
     def as_default(self) -> Any:
         """Context manager that makes this the thread's default graph."""
-        from tfjit.framework.default_graph import entered
-
         return entered(self)
 
     def __enter__(self) -> Graph:
-        from tfjit.framework.default_graph import push
-
         push(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        from tfjit.framework.default_graph import pop
-
         pop(self)
 
     def __deepcopy__(self, memo: Any) -> Graph:

@@ -42,6 +42,10 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
 }
 
 
+# Types that TensorFlow writes as tensor_content from two elements on; the others always go into their value field.
+CONTENT_TYPES = frozenset({1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 17, 19, 22, 23, 24, 25, 26, 27, 28, 33})
+
+
 @dataclass(frozen=True, slots=True)
 class OpaqueTensor:
     """A resource or variant tensor as it came: no array holds it."""
@@ -209,7 +213,7 @@ def to_proto(array: Any) -> Any:
 
 
 def fill_proto(proto: Any, array: Any) -> None:
-    """Write an array into an empty TensorProto, as TensorFlow's make_tensor_proto does: one element in the value field, more as content."""
+    """Write an array into an empty TensorProto, as TensorFlow does: one element in the value field, more as content where the type allows."""
     if isinstance(array, OpaqueTensor):
         proto.MergeFromString(array.serialized)
         return
@@ -219,10 +223,10 @@ def fill_proto(proto: Any, array: Any) -> None:
     fill_shape_proto(proto.tensor_shape, array.shape)
     if dtype is dtypes.string:
         proto.string_val.extend([as_bytes(item) for item in array.reshape(-1)])
-    elif array.size == 1:
-        append_values(proto, dtype, array.reshape(-1))
-    elif array.size:
+    elif array.size > 1 and dtype.as_datatype_enum in CONTENT_TYPES:
         proto.tensor_content = array.tobytes()
+    elif array.size:
+        append_values(proto, dtype, array.reshape(-1))
 
 
 def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
