@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -106,10 +107,18 @@ def operand_dtype(row: Elementwise, in_dtypes: Sequence[DType]) -> DType:
     raise ValueError(f"{row.op} has no typed input")
 
 
-def _filled(template: str, args: Sequence[str], dtype: DType, attrs: Mapping[str, Any]) -> str:
-    """`template` with names, literals and the kind suffix of vm functions filled in."""
+def _template(row: Elementwise, dtype: DType) -> str:
+    group = "h" if dtype in _NARROW else _register(dtype)[1][0]
+    return row.by_kind.get(dtype.name) or row.by_kind.get(group) or row.expr
+
+
+def _filled(
+    template: str, args: Sequence[str], dtype: DType, attrs: Mapping[str, Any], constants: Mapping[str, float] = MappingProxyType({})
+) -> str:
+    """`template` with names, literals and the kind suffix of vm functions filled in. Attrs of type float are float32 on the wire."""
     name, kind = _register(dtype)
-    values = {key: literal(value, dtype) for key, value in attrs.items() if not isinstance(value, DType)}
+    values = {key: literal(np.float32(value), dtype) for key, value in attrs.items() if isinstance(value, (int, float))}
+    values |= {key: literal(value, dtype) for key, value in constants.items()}
     # the suffix first: {R} expands to vm functions that have theirs
     text = _CALL.sub(rf"vm.\1_{kind}(", template)
     return text.format(*args, T=name, R=_rounding(dtype), **values)
@@ -144,8 +153,7 @@ def emit_op(
     if op == "Cast":
         return _cast(args[0], in_dtypes[0], out_dtype)
     dtype = operand_dtype(row, in_dtypes) if row.arity >= 0 else in_dtypes[0].base_dtype
-    name, kind = _register(dtype)
-    template = row.by_kind.get(kind[0], row.expr)
+    name, template = register_type(dtype), _template(row, dtype)
     missing = [key for key in row.attrs if key not in attrs]
     if missing:
         raise ValueError(f"{op} needs attr {', '.join(missing)}")
@@ -156,7 +164,7 @@ def emit_op(
         return text
     if len(args) != row.arity:
         raise ValueError(f"{op} takes {row.arity} inputs, got {len(args)}")
-    text = _filled(template, args, dtype, {key: attrs[key] for key in row.attrs})
+    text = _filled(template, args, dtype, {key: attrs[key] for key in row.attrs}, row.constants)
     return _finished(text, row, dtype, name)
 
 

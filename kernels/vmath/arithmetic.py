@@ -45,11 +45,12 @@ def magnitude(x: Value) -> Value:
 
 @scalar(*FLOAT_KINDS, *INT_KINDS)
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; NaN and signed zeros stay."""
+    """-1, 0 or 1; NaN stays."""
     if not x.is_float:
         positive = where(x > 0, x.const(1), 0)
         return where(x < 0, -1, positive) if x.signed else positive
-    y = where(x > 0.0, 1.0, x)
+    # adding 0 makes -0 positive and keeps NaN
+    y = where(x > 0.0, 1.0, x + 0.0)
     return where(x < 0.0, -1.0, y)
 
 
@@ -167,3 +168,21 @@ def floormod_unsigned(x: Value, y: Value) -> Value:
 def square(x: Value) -> Value:
     """x * x in x's own type."""
     return x * x
+
+
+@scalar(*SIGNED_KINDS, args="T T", name="pow")
+def integer_power(x: Value, y: Value) -> Value:
+    """x^y modulo 2^width by repeated squaring, unrolled so that it vectorises; 1 for negative y (the caller reports those)."""
+    result, base = x.const(1), x
+    exponent = where(y < 0, y.const(0), y)
+    for bit in range(x.bits - 1):
+        result = where(((exponent >> bit) & 1).ne(0), result * base, result)
+        base = base * base
+    return result
+
+
+@scalar(*FLOAT_KINDS, *INT_KINDS, args="T T T")
+def clip(x: Value, low: Value, high: Value) -> Value:
+    """max(min(x, high), low); a NaN bound does not limit, a NaN x stays."""
+    y = where(high < x, high, x)
+    return where(y < low, low, y)

@@ -10,7 +10,20 @@ import math
 from typing import Final
 
 from tfjit.kernels.vmath import coefficients as c
-from tfjit.kernels.vmath.emit import Value, copysign, fabs, polynomial, rounded, scalar, sqrt, where
+from tfjit.kernels.vmath.emit import (
+    Value,
+    copysign,
+    fabs,
+    fast_two_sum,
+    fma,
+    polynomial,
+    rounded,
+    scalar,
+    sqrt,
+    two_product,
+    two_sum,
+    where,
+)
 
 INF: Final = math.inf
 NAN: Final = math.nan
@@ -61,8 +74,14 @@ def exp_normal(x: Value) -> Value:
 @scalar("f32", "f64")
 def exp(x: Value) -> Value:
     """e^x, full range with subnormal results; 1 ULP (f64 1.2)."""
-    low, high = (-104.5, 89.0) if x.bits == 32 else (-746.0, 710.0)
+    return scaled_exp(x, 0)
+
+
+def scaled_exp(x: Value, shift: int) -> Value:
+    """e^x 2^shift for a small shift, without overflow on the way."""
+    low, high = (-104.5, 89.0 - shift) if x.bits == 32 else (-746.0, 710.0 - shift)
     _, n, r = reduce_exp(clamp(x, low, high))
+    n = n + shift if shift else n
     # 2^n may lie outside the normal range, so it is applied in two halves
     half = n >> 1
     return _exp_core(r) * power_of_two(half) * power_of_two(n - half)
@@ -241,4 +260,51 @@ def pow32(x: Value, y: Value) -> Value:
     n = t - MAGIC64
     p = polynomial(w - n, c.P2EXP)
     magnitude = (p * power_of_two(t.as_int() - _MAGIC64_BITS)).to("f32")
+    return pow_domain(x, y, magnitude)
+
+
+_TWO_THIRDS: Final = (2.0 / 3.0, 3.700743415417188e-17)
+_LOG2E_PARTS: Final = (1.4426950408889634, 2.0355273740931033e-17)
+
+
+def _log2_extended(x: Value) -> tuple[Value, Value]:
+    """log2(x) of a positive finite double as a sum of two doubles, right to about 2^-65 relatively."""
+    e, m = log_parts(x)
+    f = m - 1.0
+    d, d_low = two_sum(m, m.const(1.0))
+    s = f / d
+    s_low = (fma(-s, d, f) - s * d_low) / d
+    z, z_low = two_product(s, s)
+    z_low = z_low + 2.0 * s * s_low
+    cube, cube_low = two_product(z, s)
+    cube_low = cube_low + z * s_low + z_low * s
+    third, third_low = two_product(cube, cube.const(_TWO_THIRDS[0]))
+    third_low = third_low + cube * _TWO_THIRDS[1] + cube_low * _TWO_THIRDS[0]
+    tail = z * z * s * polynomial(z, c.POW64_LOG)
+    log, low = fast_two_sum(2.0 * s, third)
+    low = low + (third_low + 2.0 * s_low + tail)
+    log, low = fast_two_sum(log, low)
+    log2, log2_low = two_product(log, log.const(_LOG2E_PARTS[0]))
+    log2_low = log2_low + log * _LOG2E_PARTS[1] + low * _LOG2E_PARTS[0]
+    total, rest = two_sum(e, log2)
+    return fast_two_sum(total, rest + log2_low)
+
+
+@scalar("f64", args="T T", name="pow")
+def pow64(x: Value, y: Value) -> Value:
+    """x^y; the logarithm carries 65 bits, so 1 ULP."""
+    log2, low = _log2_extended(fabs(x))
+    # a huge y would make the products infinite and their difference NaN; past 2^70 every power is 0, 1 or inf anyway
+    y_safe = clamp(y, -(2.0**70), 2.0**70)
+    w, w_low = two_product(y_safe, log2)
+    w_low = w_low + y_safe * low
+    w_low = where(fabs(w) > 1100.0, 0.0, w_low)
+    w = clamp(w, -1100.0, 1100.0)
+    t = w + MAGIC64
+    n = t - MAGIC64
+    r = (w - n) + w_low
+    p = polynomial(r, c.POW64_EXP2) * r + 1.0
+    ni = t.as_int() - _MAGIC64_BITS
+    half = ni >> 1
+    magnitude = p * power_of_two(half) * power_of_two(ni - half)
     return pow_domain(x, y, magnitude)

@@ -387,3 +387,27 @@ def intrinsic_for(name: str) -> Any:
     typing = typings[len(arg_kinds)]
     typing.__name__ = name
     return intrinsic(typing)
+
+
+def fma(x: Value, y: Value, z: Value) -> Value:
+    """x * y + z in one rounding on every CPU (a library call where there is no such instruction): for error-free products."""
+    return x.call("llvm.fma", y, z)
+
+
+def two_product(x: Value, y: Value) -> tuple[Value, Value]:
+    """x * y as a rounded product and its exact rounding error."""
+    product = x * y
+    return product, fma(x, y, -product)
+
+
+def two_sum(x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y as a rounded sum and its exact rounding error."""
+    total = x + y
+    other = total - x
+    return total, (x - (total - other)) + (y - other)
+
+
+def fast_two_sum(x: Value, y: Value) -> tuple[Value, Value]:
+    """The same for |x| >= |y|."""
+    total = x + y
+    return total, y - (total - x)

@@ -64,7 +64,8 @@ class Elementwise:
     expr: text for floats, and for every dtype without a text of its own in `by_kind`.
     reference: NumPy arrays (and attrs by name) -> array. Also rounds each step to float16 and bfloat16.
     dtypes: what attr T may be: TensorFlow's CPU kernels, as far as they are numbers or bool.
-    by_kind: texts of their own for "i" signed, "u" unsigned, "c" complex, "b" bool.
+    by_kind: texts of their own for a dtype by name, or for "h" float16 and bfloat16, "i" signed, "u" unsigned, "c" complex, "b" bool.
+    constants: named literals of the expression, rounded to the operand's dtype.
     signature: an entry an input: "T" or "bool"; "T*" = any number, folded from the left.
     result: "T", "bool", "uint8", or the name of the attr that holds the result's dtype.
     attrs: numeric attrs that the expression and the reference take.
@@ -79,6 +80,7 @@ class Elementwise:
     reference: Callable[..., Any]
     dtypes: frozenset[DType] = FLOATS
     by_kind: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
     signature: tuple[str, ...] = ("T",)
     result: str = "T"
     attrs: tuple[str, ...] = ()
@@ -121,7 +123,7 @@ _ARITHMETIC: Final = (
     _binary("AddV2", "{0} + {1}", np.add, NUMBERS, commutative=True),
     Elementwise("AddN", "{0} + {1}", ref.add_n, NUMBERS, signature=("T*",), commutative=True),
     _binary("Sub", "{0} - {1}", np.subtract, NUMBERS),
-    _binary("Mul", "{0} * {1}", np.multiply, NUMBERS, commutative=True),
+    _binary("Mul", "{0} * {1}", ref.multiply, NUMBERS, by_kind={"c": "vm.multiply({0}, {1})"}, commutative=True),
     _binary("RealDiv", "{0} / {1}", ref.divide, FLOATS | COMPLEX, by_kind={"c": "vm.div({0}, {1})"}, cost_ns=0.15),
     _binary(
         "Div", "{0} / {1}", ref.div, NUMBERS, cost_ns=0.15, error=DIVISION_BY_ZERO,
@@ -142,7 +144,10 @@ _ARITHMETIC: Final = (
         "DivNoNan", "vm.select({1} == {T}(0), {T}(0), {0} / {1})", ref.div_no_nan, FLOATS | COMPLEX, cost_ns=0.15,
         by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.div({0}, {1}))"},
     ),
-    _binary("MulNoNan", "vm.select({1} == {T}(0), {T}(0), {0} * {1})", ref.mul_no_nan, FLOATS | COMPLEX),
+    _binary(
+        "MulNoNan", "vm.select({1} == {T}(0), {T}(0), {0} * {1})", ref.mul_no_nan, FLOATS | COMPLEX,
+        by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.multiply({0}, {1}))"},
+    ),
     _binary(
         "SquaredDifference", "vm.square({R}({0} - {1}))", ref.squared_difference, FLOATS | COMPLEX | {d.int32, d.int64},
         by_kind={"i": "vm.square({T}({0} - {1}))", "c": "vm.squared_difference({0}, {1})"}, commutative=True,
@@ -152,7 +157,7 @@ _ARITHMETIC: Final = (
     _unary("Neg", "-{0}", np.negative, FLOATS | SIGNED | COMPLEX, exact=True),
     _unary("Abs", "vm.abs({0})", np.abs, FLOATS | SIGNED, exact=True),
     _unary("Sign", "vm.sign({0})", ref.sign, FLOATS | SIGNED | COMPLEX, exact=True),
-    _unary("Square", "{0} * {0}", np.square, NUMBERS),
+    _unary("Square", "vm.square({0})", ref.square, NUMBERS),
     _unary("Reciprocal", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15),
     _unary("Inv", "{T}(1) / {0}", ref.reciprocal, FLOATS | COMPLEX, by_kind={"c": "vm.div({T}(1), {0})"}, cost_ns=0.15),
     _unary("Floor", "vm.floor({0})", np.floor, exact=True),
@@ -160,7 +165,7 @@ _ARITHMETIC: Final = (
     _unary("Rint", "vm.rint({0})", np.rint, WIDE, exact=True),
     _unary("Round", "vm.rint({0})", ref.round_half_even, FLOATS | {d.int32, d.int64}, by_kind={"i": "{0}"}, exact=True),
     Elementwise(
-        "ClipByValue", "vm.minimum(vm.maximum({0}, {1}), {2})", ref.clip_by_value, REALS - {d.uint32, d.uint64},
+        "ClipByValue", "vm.clip({0}, {1}, {2})", ref.clip_by_value, REALS - {d.uint32, d.uint64},
         signature=("T", "T", "T"), exact=True,
     ),
 )  # fmt: skip
@@ -173,11 +178,11 @@ _POWERS: Final = (
     _unary("Log", "vm.log({0})", ref.log, FLOATS | COMPLEX, cost_ns=0.27),
     _unary("Log1p", "vm.log1p({0})", ref.log1p, FLOATS | COMPLEX, cost_ns=0.35),
     _binary("Pow", "vm.pow({0}, {1})", ref.power, FLOATS | SIGNED | COMPLEX, cost_ns=0.9, error=NEGATIVE_POWER),
-    _binary("Xlogy", "vm.select({0} == {T}(0), {T}(0), {0} * {R}(vm.log({1})))", ref.xlogy, FLOATS | COMPLEX, cost_ns=0.3),
-    _binary("Xlog1py", "vm.select({0} == {T}(0), {T}(0), {0} * {R}(vm.log1p({1})))", ref.xlog1py, FLOATS | COMPLEX, cost_ns=0.4),
+    _binary("Xlogy", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log({1})))", ref.xlogy, FLOATS | COMPLEX, cost_ns=0.3),
+    _binary("Xlog1py", "vm.select({0} == {T}(0), {0}, {0} * {R}(vm.log1p({1})))", ref.xlog1py, FLOATS | COMPLEX, cost_ns=0.4),
     _binary(
-        "Xdivy", "vm.select({0} == {T}(0), {T}(0), {0} / {1})", ref.xdivy, FLOATS | COMPLEX, cost_ns=0.15,
-        by_kind={"c": "vm.select({0} == {T}(0), {T}(0), vm.div({0}, {1}))"},
+        "Xdivy", "vm.select({0} == {T}(0), {0}, {0} / {1})", ref.xdivy, FLOATS | COMPLEX, cost_ns=0.15,
+        by_kind={"c": "vm.select({0} == {T}(0), {0}, vm.div({0}, {1}))"},
     ),
 )  # fmt: skip
 
@@ -197,28 +202,44 @@ _TRIGONOMETRIC: Final = (
     _unary("Atanh", "vm.atanh({0})", ref.atanh, FLOATS | COMPLEX, cost_ns=0.6),
 )
 
+_SELU: Final = MappingProxyType({"scale": ref.SELU_SCALE, "scale_alpha": ref.SELU_SCALE_ALPHA})
+# TensorFlow cuts softplus off where e^x falls below the narrow type's idea of epsilon
+_SOFTPLUS_NARROW: Final = (
+    "vm.select({{0}} > {{T}}({0}), {{0}}, "
+    "vm.select({{0}} < {{T}}(-{0}), {{R}}(vm.exp({{0}})), {{R}}(vm.log1p({{R}}(vm.exp({{0}}))))))"
+)
+
 _ACTIVATIONS: Final = (
-    _unary("Sigmoid", "vm.sigmoid({0})", ref.sigmoid, FLOATS | COMPLEX, cost_ns=0.21),
+    _unary(
+        "Sigmoid", "vm.sigmoid({0})", ref.sigmoid, FLOATS | COMPLEX, cost_ns=0.21,
+        by_kind={"h": "vm.logistic({R}(vm.exp({0})), {R}({R}(vm.exp({0})) + {T}(1)))"},
+    ),
     _unary("Relu", "vm.select({0} < {T}(0), {T}(0), {0})", ref.relu, REALS, by_kind={"u": "{0}"}, exact=True),
     _unary(
         "Relu6", "vm.select({0} < {T}(0), {T}(0), vm.select({0} > {T}(6), {T}(6), {0}))", ref.relu6, REALS,
         by_kind={"u": "vm.select({0} > {T}(6), {T}(6), {0})"}, exact=True,
     ),
-    _unary("Elu", "vm.select({0} < {T}(0), vm.expm1({0}), {0})", ref.elu, cost_ns=0.25),
-    _unary("Selu", "vm.selu({0})", ref.selu, cost_ns=0.25),
+    _unary("Elu", "vm.select({0} < {T}(0), {R}(vm.exp({0})) - {T}(1), {0})", ref.elu, cost_ns=0.25),
+    _unary(
+        "Selu", "vm.select({0} < {T}(0), {scale_alpha} * {R}({R}(vm.exp({0})) - {T}(1)), {scale} * {0})", ref.selu, cost_ns=0.25,
+        constants=_SELU,
+    ),
     _unary("LeakyRelu", "vm.select({0} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu, attrs=("alpha",)),
-    _unary("Softplus", "vm.softplus({0})", ref.softplus, cost_ns=0.35),
+    _unary(
+        "Softplus", "vm.softplus({0})", ref.softplus, cost_ns=0.35,
+        by_kind={name: _SOFTPLUS_NARROW.format(bound) for name, bound in ref.SOFTPLUS_BOUND.items()},
+    ),
     _unary("Softsign", "{0} / {R}(vm.abs({0}) + {T}(1))", ref.softsign, cost_ns=0.15),
     _binary("ReluGrad", "vm.select({1} > {T}(0), {0}, {T}(0))", ref.relu_grad, REALS, exact=True),
     _binary("Relu6Grad", "vm.select(({1} > {T}(0)) & ({1} < {T}(6)), {0}, {T}(0))", ref.relu6_grad, REALS, exact=True),
     _binary("EluGrad", "vm.select({1} < {T}(0), {R}({1} + {T}(1)) * {0}, {0})", ref.elu_grad),
-    _binary("SeluGrad", "vm.selu_grad({0}, {1})", ref.selu_grad),
+    _binary("SeluGrad", "vm.select({1} < {T}(0), {0} * {R}({1} + {scale_alpha}), {0} * {scale})", ref.selu_grad, constants=_SELU),
     _binary("LeakyReluGrad", "vm.select({1} > {T}(0), {0}, {0} * {alpha})", ref.leaky_relu_grad, attrs=("alpha",)),
     _binary("SoftplusGrad", "{0} / {R}({R}(vm.exp(-{1})) + {T}(1))", ref.softplus_grad, cost_ns=0.3),
     _binary("SoftsignGrad", "{0} / {R}(vm.square({R}({T}(1) + vm.abs({1}))))", ref.softsign_grad, cost_ns=0.2),
-    _binary("SigmoidGrad", "{R}({1} * {0}) * {R}({T}(1) - {0})", ref.sigmoid_grad, FLOATS | COMPLEX),
+    _binary("SigmoidGrad", "{1} * {R}({0} * {R}({T}(1) - {0}))", ref.sigmoid_grad, FLOATS | COMPLEX),
     _binary("TanhGrad", "{1} * {R}({T}(1) - {R}({0} * {0}))", ref.tanh_grad, FLOATS | COMPLEX),
-    _binary("SqrtGrad", "{R}({T}(0.5) * {1}) / {0}", ref.sqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15),
+    _binary("SqrtGrad", "{1} * {R}({T}(0.5) / {0})", ref.sqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15),
     _binary("RsqrtGrad", "{R}({T}(-0.5) * {R}({1} * {0})) * {R}({0} * {0})", ref.rsqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.rsqrt_grad({0}, {1})"}),
     _binary("ReciprocalGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"}),
     _binary("InvGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"}),

@@ -64,12 +64,17 @@ atanh = _through_float32(np.arctanh)
 @_through_float32
 def rsqrt(x: Array) -> Array:
     """1 / sqrt(x)."""
-    return _constant(x, 1.0) / np.sqrt(x)
+    return divide(_constant(x, 1.0), np.sqrt(x))
 
 
 def reciprocal(x: Array) -> Array:
     """1 / x."""
-    return _constant(x, 1.0) / x
+    return divide(_constant(x, 1.0), x)
+
+
+def square(x: Array) -> Array:
+    """x x."""
+    return multiply(x, x)
 
 
 def add_n(*arrays: Array) -> Array:
@@ -80,9 +85,28 @@ def add_n(*arrays: Array) -> Array:
     return total
 
 
+def _pair(re: Array, im: Array) -> Array:
+    out = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.complex64 if re.dtype == np.float32 else np.complex128)
+    out.real, out.imag = re, im
+    return out
+
+
+def multiply(x: Array, y: Array) -> Array:
+    """x y. Complex products are four products and two sums, each rounded (NumPy's own may fuse them)."""
+    if x.dtype.kind != "c":
+        return x * y
+    return _pair(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+
+
 def divide(x: Array, y: Array) -> Array:
-    """x / y of floats or complex numbers."""
-    return x / y
+    """x / y of floats or complex numbers; a complex y is scaled by its larger part first."""
+    if x.dtype.kind != "c":
+        return x / y
+    scale = np.maximum(np.abs(y.real), np.abs(y.imag))
+    re, im = y.real / scale, y.imag / scale
+    size = re * re + im * im
+    product = multiply(x, _pair(re, -im))
+    return _pair(product.real / size / scale, product.imag / size / scale)
 
 
 def div(x: Array, y: Array) -> Array:
@@ -137,13 +161,13 @@ def div_no_nan(x: Array, y: Array) -> Array:
 
 def mul_no_nan(x: Array, y: Array) -> Array:
     """x y, 0 where y = 0 whatever x is."""
-    return np.where(y == 0, _constant(x, 0), x * y)
+    return np.where(y == 0, _constant(x, 0), multiply(x, y))
 
 
 def squared_difference(x: Array, y: Array) -> Array:
     """(x - y)^2; of complex numbers (x - y) conj(x - y)."""
     difference = x - y
-    return difference * np.conj(difference) if difference.dtype.kind == "c" else difference * difference
+    return multiply(difference, np.conj(difference)) if difference.dtype.kind == "c" else difference * difference
 
 
 def maximum(x: Array, y: Array) -> Array:
@@ -158,10 +182,13 @@ def minimum(x: Array, y: Array) -> Array:
 
 def sign(x: Array) -> Array:
     """-1, 0, 1 or NaN; x / |x| of complex numbers."""
-    if x.dtype.kind != "c":
+    if x.dtype.kind in "iu":
         return np.sign(x)
+    if x.dtype.kind != "c":
+        return np.where(x < 0, _constant(x, -1), np.where(x > 0, _constant(x, 1), x + _constant(x, 0)))
     size = np.abs(x)
-    return np.where(size == 0, _constant(x, 0), x / np.where(size == 0, _constant(size, 1), size)).astype(x.dtype)
+    safe = np.where(size == 0, _constant(size, 1), size)
+    return np.where(size == 0, _constant(x, 0), _pair(x.real / safe, x.imag / safe))
 
 
 def round_half_even(x: Array) -> Array:
@@ -170,8 +197,9 @@ def round_half_even(x: Array) -> Array:
 
 
 def clip_by_value(x: Array, low: Array, high: Array) -> Array:
-    """min(max(x, low), high)."""
-    return np.minimum(np.maximum(x, low), high)
+    """max(min(x, high), low); a NaN bound does not limit, a NaN x stays."""
+    y = np.where(high < x, high, x)
+    return np.where(y < low, low, y)
 
 
 def power(x: Array, y: Array) -> Array:
@@ -184,28 +212,30 @@ def power(x: Array, y: Array) -> Array:
 
 
 def xlogy(x: Array, y: Array) -> Array:
-    """x log y, 0 where x = 0."""
-    return np.where(x == 0, _constant(x, 0), x * log(y))
+    """x log y, x where x = 0."""
+    return np.where(x == 0, x, multiply(x, log(y)))
 
 
 def xlog1py(x: Array, y: Array) -> Array:
-    """x log1p y, 0 where x = 0."""
-    return np.where(x == 0, _constant(x, 0), x * log1p(y))
+    """x log1p y, x where x = 0."""
+    return np.where(x == 0, x, multiply(x, log1p(y)))
 
 
 def xdivy(x: Array, y: Array) -> Array:
-    """x / y, 0 where x = 0."""
-    return np.where(x == 0, _constant(x, 0), divide(x, y))
+    """x / y, x where x = 0."""
+    return np.where(x == 0, x, divide(x, y))
 
 
-@_through_float32
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x); float16 and bfloat16 take e / (1 + e) in rounded steps, e = e^x."""
     one = _constant(x, 1.0)
     if x.dtype.kind == "c":
-        return one / (one + np.exp(-x))
+        return divide(one, one + np.exp(-x))
+    if _is_narrow(x):
+        e = exp(x)
+        return np.where(np.isinf(e), one, e / (one + e))
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, one, e) / (one + e) + np.where(np.isnan(x), x, _constant(x, 0))
+    return np.where(np.isnan(x), x, np.where(x >= 0, one, e) / (one + e))
 
 
 def relu(x: Array) -> Array:
@@ -219,8 +249,8 @@ def relu6(x: Array) -> Array:
 
 
 def elu(x: Array) -> Array:
-    """x, e^x - 1 where x < 0."""
-    return np.where(x < 0, expm1(x), x)
+    """x, e^x - 1 where x < 0, in two steps as TensorFlow has it."""
+    return np.where(x < 0, exp(x) - _constant(x, 1), x)
 
 
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -229,17 +259,23 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def selu(x: Array) -> Array:
     """scale x, scale alpha (e^x - 1) where x < 0."""
-    return np.where(x < 0, _constant(x, SELU_SCALE_ALPHA) * expm1(x), _constant(x, SELU_SCALE) * x)
+    return np.where(x < 0, _constant(x, SELU_SCALE_ALPHA) * (exp(x) - _constant(x, 1)), _constant(x, SELU_SCALE) * x)
 
 
 def leaky_relu(x: Array, alpha: float) -> Array:
     """x, alpha x where x <= 0."""
-    return np.where(x > 0, x, x * _constant(x, alpha))
+    return np.where(x > 0, x, x * _constant(x, np.float32(alpha)))
 
 
-@_through_float32
+SOFTPLUS_BOUND = {"float16": 7.0078125, "bfloat16": 2.84375}
+
+
 def softplus(x: Array) -> Array:
-    """log(1 + e^x)."""
+    """log(1 + e^x); float16 and bfloat16 take x or e^x beyond a bound, and round e^x."""
+    if _is_narrow(x):
+        bound = _constant(x, SOFTPLUS_BOUND[x.dtype.name])
+        e = exp(x)
+        return np.where(x > bound, x, np.where(x < -bound, e, log1p(e)))
     return np.maximum(x, _constant(x, 0)) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -270,7 +306,7 @@ def selu_grad(dy: Array, y: Array) -> Array:
 
 def leaky_relu_grad(dy: Array, x: Array, alpha: float) -> Array:
     """dy where x > 0, else alpha dy."""
-    return np.where(x > 0, dy, dy * _constant(dy, alpha))
+    return np.where(x > 0, dy, dy * _constant(dy, np.float32(alpha)))
 
 
 def softplus_grad(dy: Array, x: Array) -> Array:
@@ -284,38 +320,39 @@ def softsign_grad(dy: Array, x: Array) -> Array:
 
 
 def sigmoid_grad(y: Array, dy: Array) -> Array:
-    """dy y (1 - y), y conjugated."""
-    y = np.conj(y) if y.dtype.kind == "c" else y
-    return dy * y * (_constant(y, 1) - y)
+    """dy y (1 - y)."""
+    return multiply(dy, multiply(y, _constant(y, 1) - y))
 
 
 def tanh_grad(y: Array, dy: Array) -> Array:
-    """dy (1 - y^2), y conjugated."""
-    y = np.conj(y) if y.dtype.kind == "c" else y
-    return dy * (_constant(y, 1) - y * y)
+    """dy (1 - y^2)."""
+    return multiply(dy, _constant(y, 1) - multiply(y, y))
 
 
 def sqrt_grad(y: Array, dy: Array) -> Array:
     """dy / (2 y), y conjugated."""
-    y = np.conj(y) if y.dtype.kind == "c" else y
-    return divide(_constant(y, 0.5) * dy, y)
+    return multiply(dy, divide(_constant(y, 0.5), _conjugate(y)))
 
 
 def rsqrt_grad(y: Array, dy: Array) -> Array:
     """-dy y^3 / 2, y conjugated."""
-    y = np.conj(y) if y.dtype.kind == "c" else y
-    return _constant(y, -0.5) * (dy * y) * (y * y)
+    y = _conjugate(y)
+    return multiply(multiply(_constant(y, -0.5), multiply(dy, y)), multiply(y, y))
 
 
 def reciprocal_grad(y: Array, dy: Array) -> Array:
     """-dy y^2, y conjugated."""
-    y = np.conj(y) if y.dtype.kind == "c" else y
-    return -y * y * dy
+    y = _conjugate(y)
+    return multiply(multiply(-y, y), dy)
+
+
+def _conjugate(y: Array) -> Array:
+    return np.conj(y) if y.dtype.kind == "c" else y
 
 
 def approximate_equal(x: Array, y: Array, tolerance: float) -> Array:
     """|x - y| < tolerance."""
-    return np.abs(x - y) < _constant(x, tolerance)
+    return np.abs(x - y) < _constant(x, np.float32(tolerance))
 
 
 def _clamped_shift(x: Array, y: Array) -> Array:
@@ -339,9 +376,7 @@ def population_count(x: Array) -> Array:
 
 def complex_number(re: Array, im: Array) -> Array:
     """re + i im."""
-    out = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.complex64 if re.dtype == np.float32 else np.complex128)
-    out.real, out.imag = re, im
-    return out
+    return _pair(re, im)
 
 
 def cast(x: Array, DstT: DType) -> Array:
