@@ -1,8 +1,9 @@
 """Generated text -> Numba -> object code. `python -m tfjit.kernels.compiler` is the worker process that does it for others.
 
 The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "fastmath", "title", "directory"} and
-answers each with one line on stdout: {"key", "ms", "object": base64 of an encoded ObjectFile} or {"key", "ms", "error"}. It also
-writes KEY.py and KEY.o into `directory` where it may. It ends when stdin closes, after the kernel in hand.
+answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an encoded ObjectFile} or, in place of the
+object, "error". Before the first it says {"ready": true}, or {"fatal": why it cannot compile anything}. It also writes KEY.py and
+KEY.o into `directory` where it may. It ends when stdin closes, after the kernel in hand, or when it has been idle for two minutes.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import contextlib
 import json
 import linecache
 import os
+import select
 import sys
 import time
 import traceback
 import types as python_types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfjit.kernels.object_file import ObjectFile, write_atomically
 
+_NICE = 10
+_IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
 _RAISED = "tfjit_kernel_raised"  # called by an entry whose function can return an exception; no process has it
 
 
@@ -36,11 +40,11 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
     Raises Refused; also whatever Numba raises.
     """
     import llvmlite.binding as llvm
+    from numba.core import ccallback, types
     from numba.core import compiler as numba_compiler
-    from numba.core import types
-    from numba.core.ccallback import _CFuncCompiler
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
+
     from tfjit.kernels import loader
 
     module = python_types.ModuleType(unique)
@@ -61,7 +65,7 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
                 function = getattr(function, "py_func", function)  # the text may have decorated it
                 if not callable(function):
                     raise Refused(f"the text defines no function {entry!r}")
-                job = _CFuncCompiler(function, cpu_target, options, {}, numba_compiler.Compiler)
+                job = ccallback._CFuncCompiler(function, cpu_target, options, {}, numba_compiler.Compiler)
                 result = job.compile((types.intp,) * arity, types.void)
                 result.library._ensure_finalized()  # links what it calls, then inlines and vectorises
                 part = result.library._final_module.clone()
@@ -153,23 +157,39 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
+    """Lines read from a file descriptor; ends with the file, or when nothing comes for that long."""
+    pending = b""
+    while True:
+        if os.name != "nt" and not select.select([descriptor], [], [], idle_seconds)[0]:
+            return
+        received = os.read(descriptor, 1 << 20)
+        if not received:
+            return
+        *lines, pending = (pending + received).split(b"\n")
+        yield from lines
+
+
 def main() -> None:
-    """Serve requests until stdin closes."""
+    """Serve requests until stdin closes, or nobody has asked for anything for a while."""
     if hasattr(os, "nice"):
-        os.nice(int(os.environ.get("TFJIT_COMPILER_NICE", "10")))
+        os.nice(_NICE)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # a stray print must not be taken for an answer
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         del os.environ[name]  # NUMBA_DISABLE_JIT, debug dumps: meant for the user's own functions
-    import numba  # noqa: F401  (imported while the first request is still under way)
-    import tfjit.kernels.intrinsics  # noqa: F401
-
-    for line in sys.stdin.buffer:
+    try:
+        import tfjit.kernels.intrinsics  # noqa: F401  (and Numba, which takes its time)
+    except Exception as error:  # a Numba that does not support this NumPy or Python, say
+        answers.write(json.dumps({"fatal": f"Numba cannot be imported: {type(error).__name__}: {error}"}).encode() + b"\n")
+        os._exit(1)
+    answers.write(b'{"ready": true}\n')
+    for line in _lines(0, _IDLE_SECONDS):
         answer = _serve(json.loads(line))
         try:
             answers.write(json.dumps(answer).encode() + b"\n")
-        except BrokenPipeError:
-            break
+        except OSError:
+            break  # nobody is left to read it
     os._exit(0)  # nothing to save, and tearing down LLVM takes its time
 
 

@@ -123,76 +123,76 @@ def _scope_number(k: Any) -> int | None:
 
 
 @intrinsic
-def ld(tyctx, p, i):
+def ld(tyctx: Any, p: Any, i: Any) -> Any:
     """Element i of p, from a buffer that this kernel's `st`s do not change under it (see the module's text)."""
     return _loader(p, -1, _element)
 
 
 @intrinsic
-def ld_any(tyctx, p, i):
+def ld_any(tyctx: Any, p: Any, i: Any) -> Any:
     """Element i of p; nothing promised."""
     return _loader(p, None, _element)
 
 
 @intrinsic
-def ld_out(tyctx, p, i, k):
+def ld_out(tyctx: Any, p: Any, i: Any, k: Any) -> Any:
     """Element i of p, a buffer that only `st_out(..., k)` (k a literal) writes in this kernel."""
     scope = _scope_number(k)
     return None if scope is None else _loader(p, scope, _element, k)
 
 
 @intrinsic
-def ld_at(tyctx, p, offset):
+def ld_at(tyctx: Any, p: Any, offset: Any) -> Any:
     """Like `ld`, at a byte offset from p: strided input."""
     return _loader(p, -1, _at_byte)
 
 
 @intrinsic
-def ld_any_at(tyctx, p, offset):
+def ld_any_at(tyctx: Any, p: Any, offset: Any) -> Any:
     """Like `ld_any`, at a byte offset from p."""
     return _loader(p, None, _at_byte)
 
 
 @intrinsic
-def st(tyctx, p, i, v):
+def st(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
     """Store v, cast to the element type, at element i of p (output 0)."""
     return _storer(p, 0, _element)
 
 
 @intrinsic
-def st_any(tyctx, p, i, v):
+def st_any(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
     """Store v at element i of p; nothing promised."""
     return _storer(p, None, _element)
 
 
 @intrinsic
-def st_out(tyctx, p, i, v, k):
+def st_out(tyctx: Any, p: Any, i: Any, v: Any, k: Any) -> Any:
     """Store v at element i of p, the buffer number k (a literal, 0..15) of this kernel."""
     scope = _scope_number(k)
     return None if scope is None else _storer(p, scope, _element, k)
 
 
 @intrinsic
-def st_at(tyctx, p, offset, v):
+def st_at(tyctx: Any, p: Any, offset: Any, v: Any) -> Any:
     """Like `st`, at a byte offset from p: strided output."""
     return _storer(p, 0, _at_byte)
 
 
 @intrinsic
-def st_out_at(tyctx, p, offset, v, k):
+def st_out_at(tyctx: Any, p: Any, offset: Any, v: Any, k: Any) -> Any:
     """Like `st_out`, at a byte offset from p."""
     scope = _scope_number(k)
     return None if scope is None else _storer(p, scope, _at_byte, k)
 
 
 @intrinsic
-def st_any_at(tyctx, p, offset, v):
+def st_any_at(tyctx: Any, p: Any, offset: Any, v: Any) -> Any:
     """Like `st_any`, at a byte offset from p."""
     return _storer(p, None, _at_byte)
 
 
 @intrinsic
-def offset_by(tyctx, p, nbytes):
+def offset_by(tyctx: Any, p: Any, nbytes: Any) -> Any:
     """p moved by a number of bytes."""
     if not isinstance(p, types.CPointer):
         return None
@@ -209,79 +209,79 @@ def _pointer(dtype: Any) -> Any:
 
 
 @intrinsic
-def ptr_f32(tyctx, address):
+def ptr_f32(tyctx: Any, address: Any) -> Any:
     """Address -> float32 pointer. Make it once, outside the loop."""
     return _pointer(types.float32)
 
 
 @intrinsic
-def ptr_f64(tyctx, address):
+def ptr_f64(tyctx: Any, address: Any) -> Any:
     """Address -> float64 pointer."""
     return _pointer(types.float64)
 
 
 @intrinsic
-def ptr_i8(tyctx, address):
+def ptr_i8(tyctx: Any, address: Any) -> Any:
     """Address -> int8 pointer."""
     return _pointer(types.int8)
 
 
 @intrinsic
-def ptr_i16(tyctx, address):
+def ptr_i16(tyctx: Any, address: Any) -> Any:
     """Address -> int16 pointer."""
     return _pointer(types.int16)
 
 
 @intrinsic
-def ptr_i32(tyctx, address):
+def ptr_i32(tyctx: Any, address: Any) -> Any:
     """Address -> int32 pointer."""
     return _pointer(types.int32)
 
 
 @intrinsic
-def ptr_i64(tyctx, address):
+def ptr_i64(tyctx: Any, address: Any) -> Any:
     """Address -> int64 pointer."""
     return _pointer(types.int64)
 
 
 @intrinsic
-def ptr_u8(tyctx, address):
+def ptr_u8(tyctx: Any, address: Any) -> Any:
     """Address -> uint8 pointer."""
     return _pointer(types.uint8)
 
 
 @intrinsic
-def ptr_u16(tyctx, address):
+def ptr_u16(tyctx: Any, address: Any) -> Any:
     """Address -> uint16 pointer (also the storage of float16 and bfloat16)."""
     return _pointer(types.uint16)
 
 
 @intrinsic
-def ptr_u32(tyctx, address):
+def ptr_u32(tyctx: Any, address: Any) -> Any:
     """Address -> uint32 pointer."""
     return _pointer(types.uint32)
 
 
 @intrinsic
-def ptr_u64(tyctx, address):
+def ptr_u64(tyctx: Any, address: Any) -> Any:
     """Address -> uint64 pointer."""
     return _pointer(types.uint64)
 
 
 @intrinsic
-def ptr_b8(tyctx, address):
+def ptr_b8(tyctx: Any, address: Any) -> Any:
     """Address -> boolean pointer (one byte an element)."""
     return _pointer(types.boolean)
 
 
 @intrinsic
-def ptr_c64(tyctx, address):
+def ptr_c64(tyctx: Any, address: Any) -> Any:
     """Address -> complex64 pointer."""
     return _pointer(types.complex64)
 
 
 @intrinsic
-def ptr_c128(tyctx, address):
+def ptr_c128(tyctx: Any, address: Any) -> Any:
     """Address -> complex128 pointer."""
     return _pointer(types.complex128)
 
@@ -292,7 +292,7 @@ def _word_pointer(builder: ir.IRBuilder, address: ir.Value, index: ir.Value | No
 
 
 @intrinsic
-def word(tyctx, args, i):
+def word(tyctx: Any, args: Any, i: Any) -> Any:
     """int64 word i of an argument block or another table that nothing changes while the kernel runs."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -304,13 +304,13 @@ def word(tyctx, args, i):
 
 
 @intrinsic
-def load_word(tyctx, address):
+def load_word(tyctx: Any, address: Any) -> Any:
     """The int64 at an address, which may change (state)."""
     return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load(_word_pointer(builder, a[0]))
 
 
 @intrinsic
-def store_word(tyctx, address, value):
+def store_word(tyctx: Any, address: Any, value: Any) -> Any:
     """Write an int64 at an address."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -321,7 +321,7 @@ def store_word(tyctx, address, value):
 
 
 @intrinsic
-def fail(tyctx, args, code, detail):
+def fail(tyctx: Any, args: Any, code: Any, detail: Any) -> Any:
     """Set status and detail of the argument block. Keep it out of hot loops: remember the index, fail once at the end."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -337,7 +337,7 @@ def _bits(source: Any, target: Any) -> Any:
 
 
 @intrinsic
-def f32_word(tyctx, args, i):
+def f32_word(tyctx: Any, args: Any, i: Any) -> Any:
     """float32 immediate: the low 32 bits of word i of an argument block."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -349,7 +349,7 @@ def f32_word(tyctx, args, i):
 
 
 @intrinsic
-def f64_word(tyctx, args, i):
+def f64_word(tyctx: Any, args: Any, i: Any) -> Any:
     """float64 immediate: the bits of word i of an argument block."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -361,31 +361,31 @@ def f64_word(tyctx, args, i):
 
 
 @intrinsic
-def bits_f32(tyctx, bits):
+def bits_f32(tyctx: Any, bits: Any) -> Any:
     """int32 bits -> float32."""
     return _bits(types.int32, types.float32)
 
 
 @intrinsic
-def f32_bits(tyctx, value):
+def f32_bits(tyctx: Any, value: Any) -> Any:
     """float32 -> int32 bits."""
     return _bits(types.float32, types.int32)
 
 
 @intrinsic
-def bits_f64(tyctx, bits):
+def bits_f64(tyctx: Any, bits: Any) -> Any:
     """int64 bits -> float64."""
     return _bits(types.int64, types.float64)
 
 
 @intrinsic
-def f64_bits(tyctx, value):
+def f64_bits(tyctx: Any, value: Any) -> Any:
     """float64 -> int64 bits."""
     return _bits(types.float64, types.int64)
 
 
 @intrinsic
-def f16_to_f32(tyctx, bits):
+def f16_to_f32(tyctx: Any, bits: Any) -> Any:
     """float16, given as its uint16 bits -> float32."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -395,7 +395,7 @@ def f16_to_f32(tyctx, bits):
 
 
 @intrinsic
-def f32_to_f16(tyctx, value):
+def f32_to_f16(tyctx: Any, value: Any) -> Any:
     """float32 -> float16 bits (uint16), rounded to nearest even."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -405,7 +405,7 @@ def f32_to_f16(tyctx, value):
 
 
 @intrinsic
-def bf16_to_f32(tyctx, bits):
+def bf16_to_f32(tyctx: Any, bits: Any) -> Any:
     """bfloat16, given as its uint16 bits -> float32."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -415,7 +415,7 @@ def bf16_to_f32(tyctx, bits):
 
 
 @intrinsic
-def f32_to_bf16(tyctx, value):
+def f32_to_bf16(tyctx: Any, value: Any) -> Any:
     """float32 -> bfloat16 bits (uint16), rounded to nearest even; every NaN becomes a quiet NaN of its sign."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -443,67 +443,67 @@ def _float_call(name: str, arity: int, *args: Any) -> Any:
 
 
 @intrinsic
-def fma(tyctx, a, b, c):
+def fma(tyctx: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c with one rounding."""
     return _float_call("fma", 3, a, b, c)
 
 
 @intrinsic
-def maximum(tyctx, a, b):
+def maximum(tyctx: Any, a: Any, b: Any) -> Any:
     """The larger; NaN if either is NaN; +0 over -0. Reductions with it vectorise."""
     return _float_call("maximum", 2, a, b)
 
 
 @intrinsic
-def minimum(tyctx, a, b):
+def minimum(tyctx: Any, a: Any, b: Any) -> Any:
     """The smaller; NaN if either is NaN; -0 under +0. Reductions with it vectorise."""
     return _float_call("minimum", 2, a, b)
 
 
 @intrinsic
-def rint(tyctx, a):
+def rint(tyctx: Any, a: Any) -> Any:
     """Rounded to the nearest integer, ties to even."""
     return _float_call("rint", 1, a)
 
 
 @intrinsic
-def floor(tyctx, a):
+def floor(tyctx: Any, a: Any) -> Any:
     """Rounded down."""
     return _float_call("floor", 1, a)
 
 
 @intrinsic
-def ceil(tyctx, a):
+def ceil(tyctx: Any, a: Any) -> Any:
     """Rounded up."""
     return _float_call("ceil", 1, a)
 
 
 @intrinsic
-def trunc(tyctx, a):
+def trunc(tyctx: Any, a: Any) -> Any:
     """Rounded towards zero."""
     return _float_call("trunc", 1, a)
 
 
 @intrinsic
-def sqrt(tyctx, a):
+def sqrt(tyctx: Any, a: Any) -> Any:
     """Square root, correctly rounded."""
     return _float_call("sqrt", 1, a)
 
 
 @intrinsic
-def fabs(tyctx, a):
+def fabs(tyctx: Any, a: Any) -> Any:
     """Magnitude; clears the sign of NaN too."""
     return _float_call("fabs", 1, a)
 
 
 @intrinsic
-def copysign(tyctx, a, b):
+def copysign(tyctx: Any, a: Any, b: Any) -> Any:
     """The magnitude of a with the sign of b."""
     return _float_call("copysign", 2, a, b)
 
 
 @intrinsic
-def select(tyctx, condition, a, b):
+def select(tyctx: Any, condition: Any, a: Any, b: Any) -> Any:
     """a if condition else b, without a branch; both of one type."""
     if a != b:
         a = b = tyctx.unify_types(a, b)
@@ -516,8 +516,8 @@ def _integer(op: str, signed_op: str | None, a: Any, b: Any) -> Any:
     if not (isinstance(a, types.Integer) and isinstance(b, types.Integer)):
         return None
     # of a literal and a typed operand the typed one decides; Numba's own rules would widen both to int64
-    ty = b if isinstance(a, types.IntegerLiteral) and not isinstance(b, types.IntegerLiteral) else a
-    ty = getattr(ty, "literal_type", ty)
+    ty: Any = b if isinstance(a, types.IntegerLiteral) and not isinstance(b, types.IntegerLiteral) else a
+    ty = getattr(ty, "literal_type", ty)  # a typed integer now
     name = signed_op if signed_op is not None and ty.signed else op
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
@@ -527,67 +527,67 @@ def _integer(op: str, signed_op: str | None, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def iadd(tyctx, a, b):
+def iadd(tyctx: Any, a: Any, b: Any) -> Any:
     """a + b in a's own integer type, wrapping."""
     return _integer("add", None, a, b)
 
 
 @intrinsic
-def isub(tyctx, a, b):
+def isub(tyctx: Any, a: Any, b: Any) -> Any:
     """a - b in a's own integer type, wrapping."""
     return _integer("sub", None, a, b)
 
 
 @intrinsic
-def imul(tyctx, a, b):
+def imul(tyctx: Any, a: Any, b: Any) -> Any:
     """a * b in a's own integer type, wrapping."""
     return _integer("mul", None, a, b)
 
 
 @intrinsic
-def iand(tyctx, a, b):
+def iand(tyctx: Any, a: Any, b: Any) -> Any:
     """a & b in a's own integer type."""
     return _integer("and_", None, a, b)
 
 
 @intrinsic
-def ior(tyctx, a, b):
+def ior(tyctx: Any, a: Any, b: Any) -> Any:
     """a | b in a's own integer type."""
     return _integer("or_", None, a, b)
 
 
 @intrinsic
-def ixor(tyctx, a, b):
+def ixor(tyctx: Any, a: Any, b: Any) -> Any:
     """a ^ b in a's own integer type."""
     return _integer("xor", None, a, b)
 
 
 @intrinsic
-def ishl(tyctx, a, b):
+def ishl(tyctx: Any, a: Any, b: Any) -> Any:
     """a << b in a's own integer type; 0 <= b < its width."""
     return _integer("shl", None, a, b)
 
 
 @intrinsic
-def ishr(tyctx, a, b):
+def ishr(tyctx: Any, a: Any, b: Any) -> Any:
     """a >> b in a's own integer type, arithmetic if signed; 0 <= b < its width."""
     return _integer("lshr", "ashr", a, b)
 
 
 @intrinsic
-def idiv(tyctx, a, b):
+def idiv(tyctx: Any, a: Any, b: Any) -> Any:
     """a / b rounded towards zero, in a's own integer type. b must be neither 0 nor -1 with the least a."""
     return _integer("udiv", "sdiv", a, b)
 
 
 @intrinsic
-def irem(tyctx, a, b):
+def irem(tyctx: Any, a: Any, b: Any) -> Any:
     """Remainder of `idiv`, with the sign of a. b as there."""
     return _integer("urem", "srem", a, b)
 
 
 @intrinsic
-def mulhi_u32(tyctx, a, b):
+def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
     """High 32 bits of the 64-bit product of two uint32 (Philox)."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
@@ -598,7 +598,7 @@ def mulhi_u32(tyctx, a, b):
 
 
 @intrinsic
-def popcount(tyctx, a):
+def popcount(tyctx: Any, a: Any) -> Any:
     """Number of one bits, in a's own integer type."""
     if not isinstance(a, types.Integer):
         return None
@@ -606,7 +606,7 @@ def popcount(tyctx, a):
 
 
 @intrinsic
-def copy_bytes(tyctx, dst, src, n):
+def copy_bytes(tyctx: Any, dst: Any, src: Any, n: Any) -> Any:
     """Copy n bytes between addresses that do not overlap."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -620,7 +620,7 @@ def copy_bytes(tyctx, dst, src, n):
 
 
 @intrinsic
-def move_bytes(tyctx, dst, src, n):
+def move_bytes(tyctx: Any, dst: Any, src: Any, n: Any) -> Any:
     """Copy n bytes between addresses that may overlap."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -634,7 +634,7 @@ def move_bytes(tyctx, dst, src, n):
 
 
 @intrinsic
-def fill_bytes(tyctx, dst, byte, n):
+def fill_bytes(tyctx: Any, dst: Any, byte: Any, n: Any) -> Any:
     """Set n bytes at an address to one value (0..255)."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -648,13 +648,13 @@ def fill_bytes(tyctx, dst, byte, n):
 
 
 @intrinsic
-def atomic_load(tyctx, address):
+def atomic_load(tyctx: Any, address: Any) -> Any:
     """int64 at an address, sequentially consistent."""
     return types.intp(types.intp), lambda ctx, builder, sig, a: builder.load_atomic(_word_pointer(builder, a[0]), "seq_cst", 8)
 
 
 @intrinsic
-def atomic_store(tyctx, address, value):
+def atomic_store(tyctx: Any, address: Any, value: Any) -> Any:
     """Write an int64, sequentially consistent."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -665,7 +665,7 @@ def atomic_store(tyctx, address, value):
 
 
 @intrinsic
-def atomic_add(tyctx, address, value):
+def atomic_add(tyctx: Any, address: Any, value: Any) -> Any:
     """Add to an int64; returns what was there before."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -675,7 +675,7 @@ def atomic_add(tyctx, address, value):
 
 
 @intrinsic
-def atomic_xchg(tyctx, address, value):
+def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
     """Replace an int64; returns what was there before."""
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
@@ -685,7 +685,7 @@ def atomic_xchg(tyctx, address, value):
 
 
 @intrinsic
-def call(tyctx, address, *arguments):
+def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     """Call the C function void(intp, ...) at an address with any number of integers (micro-kernels)."""
     count = len(arguments)
 

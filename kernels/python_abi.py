@@ -17,7 +17,13 @@ def array_offsets() -> tuple[int, int] | None:
 
     16 bytes of header and then the data pointer, in the usual build; a free-threaded or debug build has a longer header.
     """
-    trials = [np.zeros(3, np.int64), np.zeros((2, 5), np.float32)[1:], np.zeros(0), np.array(1.0), np.zeros((1 << 16,), np.int8)]
+    trials: list[np.ndarray] = [
+        np.zeros(3, np.int64),
+        np.zeros((2, 5), np.float32)[1:],
+        np.zeros(0),
+        np.array(1.0),
+        np.zeros((1 << 16,), np.int8),
+    ]
     words = [(ctypes.c_size_t * (_SEARCHED_BYTES // 8)).from_address(id(trial)) for trial in trials]
     found = []
     for expected in ([id(type(trial)) for trial in trials], [trial.ctypes.data for trial in trials]):

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tfjit.framework import settings
 from tfjit.kernels import loader
 from tfjit.kernels.object_file import DamagedObject, ObjectFile, write_atomically
 from tfjit.kernels.source import KernelSource
@@ -61,18 +62,6 @@ class Counters:
     refused: int = 0
     load_ms: float = 0.0
     compile_ms: float = 0.0
-
-
-def default_directory() -> Path:
-    """TFJIT_CACHE_DIR, or the user's cache directory."""
-    named = os.environ.get("TFJIT_CACHE_DIR")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tfjit"
-    if os.name == "nt":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "tfjit"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfjit"
 
 
 def _private_directory(parent: Path) -> tuple[Path | None, str]:
@@ -183,14 +172,17 @@ def cache_key(source: KernelSource) -> str:
 
 
 class _Worker:
-    """One compiler process and the thread that reads its answers."""
+    """One compiler process, the thread that writes requests to it and the thread that reads its answers."""
 
     def __init__(self, answered: Callable[[_Worker, dict[str, object]], None], ended: Callable[[_Worker, int], None]) -> None:
+        """answered, ended: called on the reading thread; ended gets the exit status."""
         self.in_flight: deque[str] = deque()
+        self.ready = False  # it has imported Numba
+        self.fatal = ""  # why it cannot work at all
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
         environment["PYTHONPATH"] = _worker_path()
         environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory
-        verbose = "cache" in os.environ.get("TFJIT_LOG", "").split(",")
+        verbose = "cache" in settings.names("TFJIT_LOG")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.kernels.compiler"],
             stdin=subprocess.PIPE,
@@ -202,34 +194,55 @@ class _Worker:
             start_new_session=True,  # Ctrl-C in the terminal is not for it
         )
         self._answered, self._ended = answered, ended
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not hold anybody up
+        self._writer = threading.Thread(target=self._write, name="tfjit-compiler-requests", daemon=True)
+        self._writer.start()
         threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
 
     def send(self, request: dict[str, object]) -> None:
-        """Hand over a request. Raises OSError when the process has gone."""
-        data = memoryview(json.dumps(request).encode() + b"\n")
-        assert self.process.stdin is not None
-        while data:
-            data = data[os.write(self.process.stdin.fileno(), data) :]
+        """Hand over a request; that the process has gone is reported through `ended`."""
+        self._requests.put(json.dumps(request).encode() + b"\n")
+
+    def _write(self) -> None:
+        stdin = self.process.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):  # the process has gone
+            while (data := self._requests.get()) is not None:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(stdin.fileno(), rest) :]
+            stdin.close()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
+        stdout = self.process.stdout
+        assert stdout is not None
         pending = b""
         while True:
             try:
-                received = os.read(self.process.stdout.fileno(), 1 << 20)
+                received = os.read(stdout.fileno(), 1 << 20)
             except OSError:
                 received = b""
             if not received:
                 break
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
-                self._answered(self, json.loads(line))
-        self._ended(self, self.process.wait())
+                answer = json.loads(line)
+                if "ready" in answer:
+                    self.ready = True
+                elif "fatal" in answer:
+                    self.fatal = answer["fatal"]
+                else:
+                    self._answered(self, answer)
+        returncode = self.process.wait()
+        stdout.close()
+        self._requests.put(None)
+        self._ended(self, returncode)
 
     def close(self) -> None:
         """Let the process end after the kernel in hand; called at exit."""
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        self._requests.put(None)
+        self._writer.join(0.2)
         if not self.in_flight:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.2)
@@ -241,13 +254,14 @@ class KernelStore:
     """Addresses of compiled kernels, and how they come to be. Safe to use from any thread."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        """directory: instead of `default_directory()`."""
+        """directory: instead of the one that the settings name."""
         self.counters = Counters()
         self._parent = directory
         self._directory: Path | None = None
         self._directory_known = False
         self._loaded: dict[KernelSource, dict[str, int]] = {}
         self._refused: dict[KernelSource, str] = {}
+        self._withheld: set[KernelSource] = set()
         self._reset()
 
     def _reset(self) -> None:
@@ -262,13 +276,14 @@ class KernelStore:
         self._workers: list[_Worker] = []
         self._max_workers = 1
         self._deaths: dict[str, int] = {}
+        self._again: list[KernelSource] = []  # what was under way when this process was forked
         self._closed = False
 
     @property
     def directory(self) -> Path | None:
         """Where object code is kept; None when there is no usable directory (memory only)."""
         if not self._directory_known:
-            parent = self._parent or default_directory()
+            parent = self._parent or settings.cache_dir()
             self._directory, reason = _private_directory(parent)
             self._directory_known = True
             if reason:
@@ -288,17 +303,39 @@ class KernelStore:
         return dict(self._refused)
 
     def settled(self, sources: Iterable[KernelSource]) -> bool:
-        """True when each is loaded or refused."""
-        return all(source in self._loaded or source in self._refused for source in sources)
+        """True when nothing more will come: each is loaded, refused, or not compiled because TFJIT_JIT=off."""
+        return all(source in self._loaded or source in self._refused or source in self._withheld for source in sources)
 
     def request(self, sources: Iterable[KernelSource]) -> None:
-        """Start loading or compiling what is neither loaded, refused nor under way. Returns at once."""
+        """Start loading or compiling what is neither loaded, refused nor under way. Returns at once.
+
+        With TFJIT_JIT=off only what the disk holds is loaded.
+        """
         with self._lock:
-            new = [s for s in dict.fromkeys(sources) if s not in self._loaded and s not in self._refused and s not in self._pending]
-            if not new or self._closed:
-                return
-            self._pending.update(dict.fromkeys(new, ""))
-            self._run_in_background(functools.partial(self._load_or_queue, new))
+            new = self._claim(sources)
+            if new:
+                self._run_in_background(functools.partial(self._load_or_queue, new))
+
+    def load(self, sources: Iterable[KernelSource]) -> bool:
+        """Like `request`, but what the disk holds is loaded before it returns (0.1 ms each). True when all are loaded."""
+        wanted = list(dict.fromkeys(sources))
+        with self._lock:
+            new = self._claim(wanted)
+        if new:
+            self._load_or_queue(new)
+        return all(source in self._loaded for source in wanted)
+
+    # caller holds the lock
+    def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
+        if self._closed:
+            return []
+        if self._again:
+            sources, self._again = [*sources, *self._again], []
+        new = [s for s in dict.fromkeys(sources) if s not in self._loaded and s not in self._refused and s not in self._pending]
+        self._pending.update(dict.fromkeys(new, ""))
+        if new and self._withheld:
+            self._withheld.difference_update(new)
+        return new
 
     def when_ready(self, sources: Iterable[KernelSource], callback: Callable[[], None]) -> None:
         """Request them; call back once when all are settled: at once if they are, else on a thread of the store."""
@@ -345,8 +382,10 @@ class KernelStore:
         for source in sources:
             if source in self._refused:
                 raise CompileError(self._refused[source])
-        if not all(source in self._loaded for source in sources):
-            raise CompileError("the process is ending")
+        for source in sources:
+            if source not in self._loaded:
+                reason = "TFJIT_JIT=off" if source in self._withheld else "the process is ending"
+                raise CompileError(f"kernel {source.title or source.digest[:12]!r} is not compiled: {reason}")
 
     def _run_in_background(self, job: Callable[[], None]) -> None:
         self._to_load.put(job)
@@ -401,8 +440,10 @@ class KernelStore:
         with self._lock:
             if addresses is not None:
                 self._loaded[source] = addresses
-            else:
+            elif reason:
                 self._refused[source] = reason
+            else:
+                self._withheld.add(source)
             key = self._pending.pop(source, "")
             self._by_key.pop(key, None)
             ready = [entry for entry in self._waiting if self.settled(entry[0])]
@@ -414,17 +455,15 @@ class KernelStore:
             except Exception:
                 log.exception("tfjit: a callback of the kernel store failed")
 
-    def _refuse(self, source: KernelSource, reason: str, path: str = "") -> None:
+    def _refuse(self, source: KernelSource, reason: str, path: str = "", quiet: bool = False) -> None:
         self.counters.refused += 1
         message = f"kernel {source.title or source.digest[:12]!r}{f' ({path})' if path else ''} cannot be compiled: {reason}"
-        log.warning("tfjit: %s\nThe reference kernel serves it.", message)
+        log.log(logging.DEBUG if quiet else logging.WARNING, "tfjit: %s\nThe reference kernel serves it.", message)
         self._settle(source, reason=message)
 
     def _enqueue(self, key: str) -> None:
-        if os.environ.get("TFJIT_JIT") == "off":
-            with self._lock:
-                source = self._by_key[key]
-            self._settle(source, reason=f"kernel {source.title!r} is not in the cache and TFJIT_JIT=off")
+        if settings.text("TFJIT_JIT") == "off":
+            self._settle(self._by_key[key])
             return
         with self._lock:
             self._queue.append(key)
@@ -440,21 +479,21 @@ class KernelStore:
             if len(worker.in_flight) >= _IN_FLIGHT:
                 return
             key = self._queue.popleft()
-            source = self._by_key[key]
+            source = self._by_key.get(key)
+            if source is None:
+                continue  # settled meanwhile
             worker.in_flight.append(key)
-            request = {
-                "key": key,
-                "text": source.text,
-                "entries": list(source.entries),
-                "arity": source.arity,
-                "fastmath": sorted(source.fastmath),
-                "title": source.title,
-                "directory": str(self.directory or ""),
-            }
-            try:
-                worker.send(request)
-            except OSError:
-                return  # its end is reported to _on_end, which queues the request again
+            worker.send(
+                {
+                    "key": key,
+                    "text": source.text,
+                    "entries": list(source.entries),
+                    "arity": source.arity,
+                    "fastmath": sorted(source.fastmath),
+                    "title": source.title,
+                    "directory": str(self.directory or ""),
+                }
+            )
 
     def _on_answer(self, worker: _Worker, answer: dict[str, object]) -> None:
         key = str(answer["key"])
@@ -476,22 +515,31 @@ class KernelStore:
             self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
 
     def _on_end(self, worker: _Worker, returncode: int) -> None:
-        lost: KernelSource | None = None
+        reason, lost = "", []
         with self._lock:
             if worker in self._workers:
                 self._workers.remove(worker)
             keys = [key for key in worker.in_flight if key in self._by_key]
             worker.in_flight.clear()
-            if keys and not self._closed:
+            if self._closed:
+                return
+            if not worker.ready and returncode != 0:  # so would the next
+                reason = worker.fatal or f"the compiler process does not start (exit status {returncode})"
+                keys.extend(self._queue)
+                self._queue.clear()
+                lost = [self._by_key[key] for key in keys if key in self._by_key]
+            elif keys:
                 first = keys[0]  # the kernel in hand; the others have done nothing wrong
-                self._deaths[first] = self._deaths.get(first, 0) + 1
-                if self._deaths[first] > 1:
-                    lost = self._by_key[first]
+                if returncode != 0:  # 0: it had been idle for long and left as the request came
+                    self._deaths[first] = self._deaths.get(first, 0) + 1
+                if self._deaths.get(first, 0) > 1:
+                    reason = f"the compiler process ended twice over it (exit status {returncode})"
+                    lost = [self._by_key[first]]
                     keys = keys[1:]
                 self._queue.extendleft(reversed(keys))
                 self._dispatch()
-        if lost is not None:
-            self._refuse(lost, f"the compiler process ended twice over it (exit status {returncode})")
+        for n, source in enumerate(lost):
+            self._refuse(source, reason, quiet=n > 0)
 
     def close(self) -> None:
         """End the workers and the background thread; what is loaded stays usable. Called at exit."""
@@ -509,9 +557,7 @@ class KernelStore:
         pending, waiting = list(self._pending), self._waiting
         self._reset()
         self._waiting = waiting
-        self._forked = pending
-        if pending:
-            self.request(pending)
+        self._again = pending  # no threads are started here: the child may be about to exec
 
     def __repr__(self) -> str:
         return f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, {len(self._refused)} refused>"

@@ -172,7 +172,7 @@ def _make() -> Walk:
 
 def _works(walk: Walk) -> bool:
     """Does it find the data of arrays where `ctypes.data` says it is?"""
-    trials = [np.zeros(3, np.float32), np.zeros((4, 4))[1:, 1:], np.zeros(0, np.int8), np.array(2.5)]
+    trials: list[np.ndarray] = [np.zeros(3, np.float32), np.zeros((4, 4))[1:, 1:], np.zeros(0, np.int8), np.array(2.5)]
     found = np.zeros(len(trials), np.int64)
     patches = [(n, found.ctypes.data + 8 * n, n) for n in range(len(trials))]
     result = walk(StepTable(len(trials), [], patches).words, *trials)

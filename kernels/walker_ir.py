@@ -1,6 +1,7 @@
 """LLVM assembly of the compiled parts that are not kernels: the step walker, the Python entry to it, the helper threads' loop.
 
-`load()` gives the addresses of its functions. The text is written by hand, so that it needs LLVM alone: no Numba, no compiler process, ready some milliseconds after the first
+`load()` gives the addresses of its functions. The text is written
+by hand, so that it needs LLVM alone: no Numba, no compiler process, ready some milliseconds after the first
 import whatever the cache holds. The layouts of tables and pool state are described in walker.py and intraop.py.
 """
 
@@ -58,7 +59,8 @@ define internal i64 @ticks() alwaysinline {
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
 declare void @llvm.aarch64.hint(i32)
-declare i64 @llvm.readsteadycounter()
+declare i64 @llvm.read_volatile_register.i64(metadata)
+!0 = !{!"cntvct_el0"}
 
 define internal i64 @flush_denormals() alwaysinline {
   %old = call i64 @llvm.aarch64.get.fpcr()
@@ -78,7 +80,7 @@ define internal void @relax() alwaysinline {
 }
 
 define internal i64 @ticks() alwaysinline {
-  %now = call i64 @llvm.readsteadycounter()     ; the cycle counter traps in user mode
+  %now = call i64 @llvm.read_volatile_register.i64(metadata !0)  ; the cycle counter proper traps in user mode
   ret i64 %now
 }
 """,
@@ -532,7 +534,7 @@ def load() -> dict[str, int]:
             from tfjit.kernels.store import store
 
             offsets = array_offsets()
-            functions = NATIVE_FUNCTIONS
+            functions: tuple[str, ...] = NATIVE_FUNCTIONS
             if offsets is not None:
                 functions += PYTHON_FUNCTIONS
                 for name in PYTHON_SYMBOLS:  # an embedding program may hide them from the dynamic linker

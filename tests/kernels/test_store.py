@@ -1,0 +1,408 @@
+"""The kernel store: memory, disk, compiler process, and what happens when any of them fails."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfjit.kernels import store as store_module
+from tfjit.kernels.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
+from tfjit.kernels.source import KernelSource
+from tfjit.kernels.store import CompileError, KernelStore, cache_key
+
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
+
+
+def scale_by(factor: int, **options: object) -> KernelSource:
+    """A kernel that multiplies n float32 by a constant; each factor is another text."""
+    text = f"""# Mul by {factor}
+from numba import float32
+from tfjit.kernels.intrinsics import ld, ptr_f32, st, word
+
+
+def kernel(args, chunk, nchunks):
+    x = ptr_f32(word(args, 3))
+    o = ptr_f32(word(args, 4))
+    for i in range(word(args, 2)):
+        st(o, i, ld(x, i) * float32({factor}))
+"""
+    return KernelSource(text, title=f"scale by {factor}", **options)  # type: ignore[arg-type]
+
+
+def apply(address: int, x: np.ndarray) -> np.ndarray:
+    out = np.full_like(x, np.nan)
+    args = np.array([0, 0, x.size, x.ctypes.data, out.ctypes.data], np.int64)
+    KERNEL(address)(args.ctypes.data, 0, 1)
+    assert args[0] == 0
+    return out
+
+
+def check(store: KernelStore, source: KernelSource, factor: int) -> None:
+    addresses = store.lookup(source)
+    assert addresses is not None
+    x = np.arange(37, dtype=np.float32)
+    np.testing.assert_array_equal(apply(addresses["kernel"], x), x * np.float32(factor))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[object]:
+    """Makes stores over one directory, each as a process of its own would have it, and closes them."""
+    made: list[KernelStore] = []
+
+    def new(directory: Path = tmp_path) -> KernelStore:
+        made.append(KernelStore(directory))
+        return made[-1]
+
+    yield new
+    for store in made:
+        store.close()
+
+
+def run_python(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "TFJIT_CACHE_DIR": str(cache), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_cold_then_warm(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    source = scale_by(3)
+    cold = make()
+    assert cold.lookup(source) is None
+    cold.compile([source])
+    check(cold, source, 3)
+    assert (cold.counters.hits, cold.counters.misses, cold.counters.compiled) == (0, 1, 1)
+    folder = tmp_path / "kernels"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    key = cache_key(source)
+    assert {path.name for path in folder.iterdir()} == {f"{key}.py", f"{key}.o"}
+    assert (folder / f"{key}.py").read_text() == source.text
+
+    warm = make()
+    assert warm.load([source])  # before it returns
+    check(warm, source, 3)
+    assert (warm.counters.hits, warm.counters.misses, warm.counters.compiled) == (1, 0, 0)
+
+
+def test_title_opens_a_text_without_comment(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n", title="nothing at all")
+    make().compile([source])
+    assert (tmp_path / "kernels" / f"{cache_key(source)}.py").read_text().startswith("# nothing at all\n")
+
+
+def test_entries_and_arity(make) -> None:  # type: ignore[no-untyped-def]
+    text = """# two entries of two arguments
+from tfjit.kernels.intrinsics import store_word
+from numba import njit
+
+
+@njit
+def twice(x):
+    return x + x
+
+
+def first(address, value):
+    store_word(address, twice(value))
+
+
+def second(address, value):
+    store_word(address, value - 1)
+"""
+    source = KernelSource(text, entries=("first", "second"), arity=2)
+    store = make()
+    store.compile([source])
+    addresses = store.lookup(source)
+    assert set(addresses) == {"first", "second"}
+    out = np.zeros(2, np.int64)
+    for n, entry in enumerate(("first", "second")):
+        ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t)(addresses[entry])(out[n:].ctypes.data, 21)
+    assert out.tolist() == [42, 20]
+
+
+def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [cache_key(scale_by(2)), cache_key(scale_by(3)), cache_key(scale_by(2, fastmath=frozenset({"contract"})))]
+    assert len(set(keys)) == 3
+    assert cache_key(KernelSource(scale_by(2).text, title="another title")) == keys[0]
+    monkeypatch.setattr(store_module, "_module_hash", lambda name: f"changed {name}")
+    assert cache_key(scale_by(2)) != keys[0]
+
+
+def test_imports_are_followed() -> None:
+    text = "from tfjit.kernels.intrinsics import (\n    ld,\n    st,\n)\nfrom tfjit.kernels import source as s\nimport os\n"
+    assert store_module._imported(text) == {"tfjit.kernels.intrinsics", "tfjit.kernels.source"}
+    assert store_module._imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
+    assert store_module._imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "junk"])
+def test_damaged_file_is_replaced(make, tmp_path: Path, damage: str) -> None:  # type: ignore[no-untyped-def]
+    source = scale_by(5)
+    make().compile([source])
+    path = tmp_path / "kernels" / f"{cache_key(source)}.o"
+    good = path.read_bytes()
+    bad = {"flip": good[:-40] + bytes([good[-40] ^ 1]) + good[-39:], "truncate": good[: len(good) // 2], "empty": b"", "junk": b"x" * 999}
+    path.write_bytes(bad[damage])
+    store = make()
+    store.compile([source])
+    check(store, source, 5)
+    assert (store.counters.damaged, store.counters.compiled) == (1, 1)
+    ObjectFile.decode(path.read_bytes())
+
+
+def test_read_only_directory_means_memory_only(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "file").write_text("")
+    source = scale_by(7)
+    store = make(tmp_path / "file")  # no directory can be made below a file, not even by root
+    assert store.directory is None
+    store.compile([source])
+    check(store, source, 7)
+
+
+def test_directory_that_cannot_be_written(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    known, new = scale_by(8), scale_by(9)
+    make().compile([known])
+    folder = tmp_path / "kernels"
+    folder.chmod(0o500)
+    try:
+        if os.access(folder, os.W_OK):
+            subprocess.run(["chattr", "+i", str(folder)], check=False, capture_output=True)  # root writes anyway
+        store = make()
+        store.compile([known, new])
+        check(store, known, 8)
+        check(store, new, 9)
+        assert (store.counters.hits, store.counters.compiled) == (1, 1)
+    finally:
+        subprocess.run(["chattr", "-i", str(folder)], check=False, capture_output=True)
+        folder.chmod(0o700)
+
+
+def test_open_directory_is_closed_to_others(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels").chmod(0o777)
+    assert make().directory == tmp_path / "kernels"
+    assert (tmp_path / "kernels").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def kernel(args, chunk, nchunks):\n    return args.missing\n", "missing"),
+        ("def kernel(args, chunk, nchunks):\n    if args > 3:\n        raise ValueError('x')\n", "raise an exception"),
+        ("import numpy as np\ndef kernel(args, chunk, nchunks):\n    np.zeros(args)[0] = 1\n", "raise an exception or allocate"),
+        ("def kernel(args, chunk, nchunks)\n", "SyntaxError"),
+        ("def other(args, chunk, nchunks):\n    return\n", "no function 'kernel'"),
+        ("raise RuntimeError('at import')\n", "at import"),
+    ],
+)
+def test_refused_kernel(make, caplog: pytest.LogCaptureFixture, text: str, reason: str) -> None:  # type: ignore[no-untyped-def]
+    source, good = KernelSource(text, title="a bad one"), scale_by(11)
+    store = make()
+    with pytest.raises(CompileError, match="a bad one") as error:
+        store.compile([source])
+    assert reason in str(error.value)
+    assert f"{cache_key(source)}.py" in str(error.value)
+    assert store.refused(source) == str(error.value)
+    assert store.lookup(source) is None
+    store.request([source])  # is not tried again
+    store.compile([good])
+    check(store, good, 11)
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1 and "a bad one" in warnings[0].getMessage()
+
+
+def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]
+    deadly = KernelSource("import os\nos._exit(7)\n", title="deadly")
+    others = [scale_by(n) for n in (12, 13, 14)]
+    store = make()
+    store.request([deadly, *others])
+    store.compile(others)
+    for n, source in zip((12, 13, 14), others, strict=True):
+        check(store, source, n)
+    with pytest.raises(CompileError, match=r"ended twice over it \(exit status 7\)"):
+        store.compile([deadly])
+
+
+def test_killed_worker_is_replaced(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    store.compile([scale_by(15)])
+    (worker,) = store._workers
+    worker.process.send_signal(signal.SIGKILL)
+    store.compile([scale_by(16)])
+    check(store, scale_by(16), 16)
+
+
+def test_worker_that_cannot_start(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:  # type: ignore[no-untyped-def]
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "numba.py").write_text("raise ImportError('needs an older NumPy')\n")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    store = make()
+    with pytest.raises(CompileError, match="needs an older NumPy"):
+        store.compile([scale_by(17), scale_by(18)])
+    assert store.settled([scale_by(17), scale_by(18)])
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+def test_two_threads_request_the_same(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in range(20, 24)]
+    barrier, errors = threading.Barrier(4), []
+
+    def work() -> None:
+        try:
+            barrier.wait()
+            store.compile(sources)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert store.counters.compiled == len(sources)
+    for n, source in enumerate(sources, 20):
+        check(store, source, n)
+
+
+def test_when_ready(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in (30, 31)]
+    called, happened = [], threading.Event()
+
+    def ready() -> None:
+        called.append([store.lookup(source) is not None for source in sources])
+        happened.set()
+
+    store.when_ready(sources, ready)
+    assert happened.wait(60)
+    assert called == [[True, True]]
+    store.when_ready(sources, ready)  # at once
+    assert len(called) == 2
+    store.when_ready([], ready)
+    assert len(called) == 3
+
+
+def test_several_workers(make) -> None:  # type: ignore[no-untyped-def]
+    store = make()
+    sources = [scale_by(n) for n in range(40, 46)]
+    store.compile(sources, workers=2)
+    assert len(store._workers) == 2
+    for n, source in enumerate(sources, 40):
+        check(store, source, n)
+
+
+def test_off_never_starts_a_worker(make, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    known, new = scale_by(50), scale_by(51)
+    make().compile([known])
+    monkeypatch.setenv("TFJIT_JIT", "off")
+    store = make()
+    with pytest.raises(CompileError, match="TFJIT_JIT=off"):
+        store.compile([known, new])
+    check(store, known, 50)
+    assert not store._workers and store.refused(new) is None
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    store.compile([new])
+    check(store, new, 51)
+
+
+WARM = """
+    import sys
+    sys.path.insert(0, {tests!r})
+    from tests.kernels.test_store import apply, check, scale_by
+    from tfjit.kernels.store import store
+    import numpy as np
+    sources = [scale_by(n) for n in range(60, 63)]
+    store.compile(sources)
+    for n, source in enumerate(sources, 60):
+        check(store, source, n)
+    print(store.counters.hits, store.counters.compiled, "numba" in sys.modules)
+"""
+
+
+def test_warm_process_needs_no_numba(tmp_path: Path, root: Path) -> None:
+    code = WARM.format(tests=str(root))
+    cold = run_python(code, tmp_path)
+    assert (cold.returncode, cold.stderr, cold.stdout) == (0, "", "0 3 False\n")
+    warm = run_python(code, tmp_path)
+    assert (warm.returncode, warm.stderr, warm.stdout) == (0, "", "3 0 False\n")
+
+
+def test_eight_processes_share_a_directory(tmp_path: Path, root: Path) -> None:
+    code = textwrap.dedent(WARM.format(tests=str(root)))
+    environment = {**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+        hits, compiled, _ = out.split()
+        assert int(hits) + int(compiled) == 3
+    files = sorted(path.suffix for path in (tmp_path / "kernels").iterdir())
+    assert files == [".o"] * 3 + [".py"] * 3  # and no temporary file
+
+
+def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
+    code = f"""
+        import sys, time
+        sys.path.insert(0, {str(root)!r})
+        from tests.kernels.test_store import scale_by
+        from tfjit.kernels.store import store
+        store.request([scale_by(n) for n in range(70, 90)])
+        time.sleep(0.3)
+    """
+    start = time.perf_counter()
+    done = run_python(code, tmp_path, PYTHONWARNINGS="default", PYTHONDEVMODE="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert time.perf_counter() - start < 20
+
+
+def test_fork(tmp_path: Path, root: Path) -> None:
+    code = f"""
+        import os, sys
+        sys.path.insert(0, {str(root)!r})
+        from tests.kernels.test_store import check, scale_by
+        from tfjit.kernels.store import store
+        store.compile([scale_by(91)])
+        store.request([scale_by(92)])
+        child = os.fork()
+        check(store, scale_by(91), 91)
+        store.compile([scale_by(92), scale_by(93 if child else 94)])
+        check(store, scale_by(92), 92)
+        check(store, scale_by(93 if child else 94), 93 if child else 94)
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            print("parent")
+    """
+    done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")  # 3.12 warns of forking with threads
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "parent\n")
+
+
+def test_object_file_round_trip(tmp_path: Path) -> None:
+    obj = ObjectFile({"kernel": "a.kernel"}, ("memcpy",), bytes(range(256)) * 3)
+    assert ObjectFile.decode(obj.encode()) == obj
+    for wrong in (b"", b"tfjit object 1\n", obj.encode()[:-1], obj.encode() + b"\0"):
+        with pytest.raises(DamagedObject):
+            ObjectFile.decode(wrong)
+    assert undefined_symbols(b"not an object") is None
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "missing" / "file", b"")
+    write_atomically(tmp_path / "file", b"abc")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
