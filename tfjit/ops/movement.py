@@ -2,56 +2,469 @@
 
 from __future__ import annotations
 
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.shape import Shape, format_shape
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, fail, int_constant, int_list_constant
 from tfjit.ops.type_lists import INDEX
+
+
+def _concat(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
+    axis_value = int_constant(c, axis_index)
+    axis_shape = c.inputs[axis_index]
+    if axis_shape is not None and len(axis_shape) > 1:
+        raise fail(f"Shape must be at most rank 1 but is rank {len(axis_shape)}")
+    if axis_value is None:
+        # Only the rank is known, where any input tells it.
+        for shape in values:
+            if shape is not None:
+                if not shape:
+                    raise fail("Can't concatenate scalars (use tf.stack instead)")
+                for other in values:
+                    c.with_rank(other, len(shape))
+                return [(None,) * len(shape)]
+        return [None]
+    least = axis_value + 1 if axis_value >= 0 else -axis_value
+    out = c.with_rank_at_least(values[0], least)
+    if out is not None:
+        axis = axis_value % len(out)
+    elif all(s is None for s in values):
+        return [None]
+    total = c.dim(out, axis_value) if out is not None else None
+    merged: Shape = out
+    for shape in values[1:]:
+        shape = c.with_rank_at_least(shape, least)
+        if merged is None:
+            merged = shape if shape is None else c.replace_dim(shape, axis_value, None)
+            total = None
+            continue
+        if shape is None:
+            total = None
+            continue
+        axis = axis_value % len(merged)
+        if len(shape) != len(merged):
+            raise fail(f"Shapes must be equal rank, but are {len(merged)} and {len(shape)}")
+        for i, (x, y) in enumerate(zip(merged, shape)):
+            if i != axis and x is not None and y is not None and x != y:
+                raise fail(
+                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, but are {x} and {y}. Shapes are "
+                    f"{format_shape(merged[:axis] if i < axis else merged[axis + 1 :])} and "
+                    f"{format_shape(shape[:axis] if i < axis else shape[axis + 1 :])}."
+                )
+        total = c.add(total, shape[axis])
+        merged = tuple(total if i == axis else (y if x is None else x) for i, (x, y) in enumerate(zip(merged, shape)))
+    return [None if merged is None else c.replace_dim(merged, axis_value, total)]
+
+
+def _concat_v1(c: ShapeContext) -> Shapes:
+    return _concat(c, c.inputs[1:], 0)
+
+
+def _concat_v2(c: ShapeContext) -> Shapes:
+    return _concat(c, c.inputs[:-1], len(c.inputs) - 1)
+
+
+def _parallel_concat(c: ShapeContext) -> Shapes:
+    wanted = c.shape_attr("shape")
+    if wanted is None or None in wanted:
+        raise fail("shape attr must be fully defined.")
+    for shape in c.inputs:
+        if not c.fully_defined(shape):
+            raise fail("All input shapes must be fully defined.")
+        if not shape or shape[0] != 1:
+            raise fail("Size of first dimension must be 1.")
+    return [wanted]
+
+
+def _pack(c: ShapeContext) -> Shapes:
+    shape: Shape = c.inputs[-1]
+    for i in range(len(c.inputs) - 2, -1, -1):
+        try:
+            shape = c.merge(c.inputs[i], shape)
+        except InvalidArgumentError as error:
+            raise fail(f"{error.message}\n\tFrom merging shape {i} with other shapes.") from None
+    if shape is None:
+        return [None]
+    axis = c.axis(c.attr("axis"), len(shape) + 1)
+    return [(*shape[:axis], len(c.inputs), *shape[axis:])]
+
+
+def _unpack(c: ShapeContext) -> Shapes:
+    shape = c.with_rank_at_least(0, 1)
+    out: Shape = None
+    if shape is not None:
+        axis = c.axis(c.attr("axis"), len(shape))
+        c.with_value(shape[axis], c.attr("num"))
+        out = (*shape[:axis], *shape[axis + 1 :])
+    return [out] * c.num_outputs
+
+
+def _split(c: ShapeContext) -> Shapes:
+    shape = c.inputs[1]
+    axis = int_constant(c, 0)
+    num = c.attr("num_split")
+    if axis is None:
+        return [None if shape is None else (None,) * len(shape)] * num
+    shape = c.with_rank_at_least(shape, axis + 1 if axis >= 0 else -axis)
+    if shape is None:
+        return [None] * num
+    axis = c.axis(axis, len(shape))
+    return [c.replace_dim(shape, axis, c.divide(shape[axis], num))] * num
+
+
+def _split_v(c: ShapeContext) -> Shapes:
+    num = c.attr("num_split")
+    shape = c.inputs[0]
+    axis = int_constant(c, 2)
+    sizes = int_list_constant(c, 1)
+    if shape is None:
+        return [None] * num
+    if not shape:
+        raise fail("Can't split scalars")
+    if axis is not None:
+        axis = c.axis(axis, len(shape))
+    if sizes is None:
+        return [(None,) * len(shape) if axis is None else c.replace_dim(shape, axis, None)] * num
+    # TensorFlow takes an unknown axis for the last one here.
+    axis = len(shape) - 1 if axis is None else axis
+    if len(sizes) != num:
+        raise fail(f"Length of size_splits should be equal to num_outputs, got {len(sizes)} and {num}")
+    if sizes.count(-1) > 1:
+        raise fail("size_splits can only have one -1")
+    known = sum(size for size in sizes if size != -1)
+    total = shape[axis]
+    out: list[int | None] = []
+    for i, size in enumerate(sizes):
+        rest = size if size != -1 or total is None else total - known
+        if rest < -1 or (rest == -1 and total is not None):
+            raise fail(f"Split size at index {i} must be >= 0. Got: {rest}")
+        out.append(None if rest == -1 else rest)
+    if total is not None and (known > total if -1 in sizes else known != total):
+        raise fail(f"can't split axis of size {total} into pieces of size {_brackets(sizes)}")
+    return [c.replace_dim(shape, axis, size) for size in out]
+
+
+def _brackets(sizes: list[int]) -> str:
+    return "[" + ",".join(map(str, sizes)) + "]"
+
+
+def _transpose(c: ShapeContext) -> Shapes:
+    shape, perm_shape = c.inputs
+    perm = int_list_constant(c, 1)
+    n = c.num_elements(perm_shape)
+    if shape is not None:
+        rank = len(shape)
+    elif n is not None:
+        rank = n
+    elif perm is not None:
+        rank = len(perm)
+    else:
+        return [None]
+    if shape is None and rank < 2:
+        return [None]  # a scalar or a vector: both pass unchanged
+    full = c.with_rank(shape, rank)
+    if n is not None and n != rank:
+        raise fail(f"Dimension must be {n} but is {rank}")
+    c.with_rank(perm_shape, 1)
+    if perm is None:
+        return [(None,) * rank]
+    out = []
+    for axis in perm:
+        if not -rank <= axis < rank:
+            raise fail(f"perm dim {axis} is out of range of input rank {rank}")
+        out.append(full[axis])
+    return [tuple(out)]
+
+
+def _tile(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 1)
+    multiples = c.constant_as_shape(1)
+    shape = c.inputs[0]
+    if shape is not None and not shape:
+        return [()]
+    if multiples is None and shape is None:
+        return [None]
+    rank = len(multiples) if multiples is not None else len(shape or ())
+    sizes = c.with_rank(shape, rank)
+    factors = multiples if multiples is not None else (None,) * rank
+    return [tuple(c.multiply(s, m) for s, m in zip(sizes, factors))]
+
+
+def _pad(c: ShapeContext) -> Shapes:
+    given = c.with_rank(1, 2)
+    c.with_value(given[1], 2)
+    shape = c.inputs[0]
+    paddings = c.constant(1)
+    n = given[0]
+    if paddings is None:
+        if shape is not None:
+            c.merge_dim(n, len(shape))
+            return [(None,) * len(shape)]
+        return [None if n is None else (None,) * n]
+    rank = paddings.shape[0]
+    sizes = c.with_rank(shape, rank)
+    if n is not None:
+        c.with_value(n, rank)
+    out = []
+    for size, (before, after) in zip(sizes, paddings.tolist()):
+        if before < 0 or after < 0:
+            raise fail("Paddings must be non-negative")
+        out.append(c.add(size, before + after))
+    return [tuple(out)]
+
+
+def _pad_v2(c: ShapeContext) -> Shapes:
+    return _pad(c)
+
+
+def _mirror_pad_grad(c: ShapeContext) -> Shapes:
+    given = c.with_rank(1, 2)
+    paddings = c.constant(1)
+    shape = c.inputs[0]
+    if paddings is None:
+        n = given[0]
+        return [None if n is None else (None,) * n]
+    sizes = c.with_rank(shape, paddings.shape[0])
+    out = []
+    for size, (before, after) in zip(sizes, paddings.tolist()):
+        if before < 0 or after < 0:
+            raise fail("Paddings must be non-negative")
+        out.append(c.subtract(size, before + after))
+    return [tuple(out)]
+
+
+def _reverse(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    (n,) = c.with_rank(1, 1)
+    if shape is not None and len(shape) > 8:
+        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+    if n is not None:
+        return [c.with_rank(shape, n)]
+    return [shape]
+
+
+def _reverse_v2(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    c.with_rank(1, 1)
+    axes = int_list_constant(c, 1)
+    if shape is None:
+        return [None]
+    if len(shape) > 8:
+        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+    if axes is not None:
+        seen = set()
+        for axis in axes:
+            if not -len(shape) <= axis < len(shape):
+                raise fail(f"'axis'[{axes.index(axis)}] = {axis} is out of valid range [0, {len(shape) - 1}")
+            if axis % len(shape) in seen:
+                raise fail(f"axis {axis % len(shape)} specified more than once.")
+            seen.add(axis % len(shape))
+    return [shape]
+
+
+def _reverse_sequence(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    (n,) = c.with_rank(1, 1)
+    batch, seq = c.attr("batch_dim"), c.attr("seq_dim")
+    if batch < 0:
+        raise fail(f"batch_dim must be >= 0, got {batch}")
+    if seq < 0:
+        raise fail(f"seq_dim must be >= 0, got {seq}")
+    if shape is None:
+        return [None]
+    if batch >= len(shape):
+        raise fail(f"batch_dim must be < input rank: {batch} vs. {len(shape)}")
+    if seq >= len(shape):
+        raise fail(f"seq_dim must be < input rank: {seq} vs. {len(shape)}")
+    return [c.replace_dim(shape, batch, c.merge_dim(shape[batch], n))]
+
+
+def _roll(c: ShapeContext) -> Shapes:
+    c.with_rank_at_least(0, 1)
+    c.with_rank_at_most(1, 1)
+    c.with_rank_at_most(2, 1)
+    return [c.inputs[0]]
+
+
+def _space_to_batch_shape(
+    c: ShapeContext, shape: Shape, block: list[int] | None, pads: list[tuple[int, int]] | None, n: int | None, to_batch: bool
+) -> Shapes:
+    """Shared by SpaceToBatch and BatchToSpace, of 2 or n blocks."""
+    if shape is None:
+        return [None]
+    if n is None:
+        return [None]
+    if len(shape) < n + 1:
+        raise fail(f"Shape must be at least rank {n + 1} but is rank {len(shape)}")
+    batch = shape[0]
+    if block is None:
+        return [(None,) * (n + 1) + shape[n + 1 :]]
+    for b in block:
+        if b < 1:
+            raise fail(f"block_shape must be positive, got {b}")
+        batch = c.multiply(batch, b) if to_batch else c.divide(batch, b)
+    out: list[int | None] = [batch]
+    for i, b in enumerate(block):
+        size = shape[1 + i]
+        if pads is None:
+            out.append(None)
+            continue
+        before, after = pads[i]
+        if before < 0 or after < 0:
+            raise fail(f"{'paddings' if to_batch else 'crops'} cannot be negative")
+        if to_batch:
+            out.append(c.divide(c.add(size, before + after), b))
+        else:
+            out.append(c.subtract(c.multiply(size, b), before + after))
+    return [(*out, *shape[n + 1 :])]
+
+
+def _pair_constant(c: ShapeContext, index: int) -> list[tuple[int, int]] | None:
+    value = c.constant(index)
+    return None if value is None else [(int(a), int(b)) for a, b in value.reshape(-1, 2)]
+
+
+def _space_to_batch(c: ShapeContext) -> Shapes:
+    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, True)
+
+
+def _batch_to_space(c: ShapeContext) -> Shapes:
+    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, False)
+
+
+def _two_pairs(c: ShapeContext) -> list[tuple[int, int]] | None:
+    rows, columns = c.with_rank(1, 2)
+    c.with_value(rows, 2)
+    c.with_value(columns, 2)
+    return _pair_constant(c, 1)
+
+
+def _block_inputs(c: ShapeContext) -> tuple[list[int] | None, list[tuple[int, int]] | None, int | None]:
+    (n,) = c.with_rank(1, 1)
+    if n is None:
+        raise fail("block_shape must have known size.")
+    rows, columns = c.with_rank(2, 2)
+    c.with_value(rows, n)
+    c.with_value(columns, 2)
+    return int_list_constant(c, 1), _pair_constant(c, 2), n
+
+
+def _space_to_batch_nd(c: ShapeContext) -> Shapes:
+    block, pads, n = _block_inputs(c)
+    return _space_to_batch_shape(c, c.inputs[0], block, pads, n, True)
+
+
+def _batch_to_space_nd(c: ShapeContext) -> Shapes:
+    block, pads, n = _block_inputs(c)
+    return _space_to_batch_shape(c, c.inputs[0], block, pads, n, False)
+
+
+def _image_axes(c: ShapeContext) -> tuple[str, int]:
+    layout = c.attr("data_format").decode()
+    return layout, 5 if layout == "NCHW_VECT_C" else 4
+
+
+def _space_to_depth(c: ShapeContext) -> Shapes:
+    layout, rank = _image_axes(c)
+    shape = c.with_rank(0, rank)
+    b = c.attr("block_size")
+    if layout == "NHWC":
+        n, h, w, depth = shape
+        return [(n, c.divide(h, b), c.divide(w, b), c.multiply(depth, b * b))]
+    n, depth, h, w, *inner = shape
+    return [(n, c.multiply(depth, b * b), c.divide(h, b), c.divide(w, b), *inner)]
+
+
+def _depth_to_space(c: ShapeContext) -> Shapes:
+    layout, rank = _image_axes(c)
+    shape = c.with_rank(0, rank)
+    b = c.attr("block_size")
+    if layout == "NHWC":
+        n, h, w, depth = shape
+        return [(n, c.multiply(h, b), c.multiply(w, b), c.divide(depth, b * b))]
+    n, depth, h, w, *inner = shape
+    return [(n, c.divide(depth, b * b), c.multiply(h, b), c.multiply(w, b), *inner)]
+
+
+def _tile_grad(c: ShapeContext) -> Shapes:
+    return [None]
+
 
 register_op(
     "BatchToSpace",
     inputs=("input: T", "crops: Tidx"),
     outputs=("output: T",),
     attrs=("T: type", "block_size: int >= 2", f"Tidx: {INDEX} = DT_INT32"),
+    shape=_batch_to_space,
 )
 register_op(
     "BatchToSpaceND",
     inputs=("input: T", "block_shape: Tblock_shape", "crops: Tcrops"),
     outputs=("output: T",),
     attrs=("T: type", f"Tblock_shape: {INDEX} = DT_INT32", f"Tcrops: {INDEX} = DT_INT32"),
+    shape=_batch_to_space_nd,
 )
-register_op("Concat", inputs=("concat_dim: int32", "values: N * T"), outputs=("output: T",), attrs=("N: int >= 2", "T: type"))
+register_op(
+    "Concat", inputs=("concat_dim: int32", "values: N * T"), outputs=("output: T",), attrs=("N: int >= 2", "T: type"), shape=_concat_v1
+)
 register_op(
     "ConcatV2",
     inputs=("values: N * T", "axis: Tidx"),
     outputs=("output: T",),
     attrs=("N: int >= 2", "T: type", f"Tidx: {INDEX} = DT_INT32"),
+    shape=_concat_v2,
 )
-register_op("ConjugateTranspose", inputs=("x: T", "perm: Tperm"), outputs=("y: T",), attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"))
+register_op(
+    "ConjugateTranspose",
+    inputs=("x: T", "perm: Tperm"),
+    outputs=("y: T",),
+    attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"),
+    shape=_transpose,
+)
 register_op(
     "DepthToSpace",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
+    shape=_depth_to_space,
 )
 register_op(
     "MirrorPad",
     inputs=("input: T", "paddings: Tpaddings"),
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "mode: {'REFLECT', 'SYMMETRIC'}"),
+    shape=_pad,
 )
 register_op(
     "MirrorPadGrad",
     inputs=("input: T", "paddings: Tpaddings"),
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "mode: {'REFLECT', 'SYMMETRIC'}"),
+    shape=_mirror_pad_grad,
 )
-register_op("Pack", inputs=("values: N * T",), outputs=("output: T",), attrs=("N: int >= 1", "T: type", "axis: int = 0"))
-register_op("Pad", inputs=("input: T", "paddings: Tpaddings"), outputs=("output: T",), attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"))
+register_op("Pack", inputs=("values: N * T",), outputs=("output: T",), attrs=("N: int >= 1", "T: type", "axis: int = 0"), shape=_pack)
+register_op(
+    "Pad",
+    inputs=("input: T", "paddings: Tpaddings"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
+    shape=_pad,
+)
 register_op(
     "PadV2",
     inputs=("input: T", "paddings: Tpaddings", "constant_values: T"),
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
+    shape=_pad,
 )
-register_op("ParallelConcat", inputs=("values: N * T",), outputs=("output: T",), attrs=("N: int >= 1", "T: type", "shape: shape"))
+register_op(
+    "ParallelConcat",
+    inputs=("values: N * T",),
+    outputs=("output: T",),
+    attrs=("N: int >= 1", "T: type", "shape: shape"),
+    shape=_parallel_concat,
+)
 register_op(
     "Reverse",
     inputs=("tensor: T", "dims: bool"),
@@ -62,12 +475,14 @@ register_op(
             "complex128, string}"
         ),
     ),
+    shape=_reverse,
 )
 register_op(
     "ReverseSequence",
     inputs=("input: T", "seq_lengths: Tlen"),
     outputs=("output: T",),
     attrs=("seq_dim: int", "batch_dim: int = 0", "T: type", f"Tlen: {INDEX} = DT_INT64"),
+    shape=_reverse_sequence,
 )
 register_op(
     "ReverseV2",
@@ -80,40 +495,56 @@ register_op(
             "complex128, string}"
         ),
     ),
+    shape=_reverse_v2,
 )
 register_op(
     "Roll",
     inputs=("input: T", "shift: Tshift", "axis: Taxis"),
     outputs=("output: T",),
     attrs=("T: type", f"Tshift: {INDEX}", f"Taxis: {INDEX}"),
+    shape=_roll,
 )
 register_op(
     "SpaceToBatch",
     inputs=("input: T", "paddings: Tpaddings"),
     outputs=("output: T",),
     attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "block_size: int >= 2"),
+    shape=_space_to_batch,
 )
 register_op(
     "SpaceToBatchND",
     inputs=("input: T", "block_shape: Tblock_shape", "paddings: Tpaddings"),
     outputs=("output: T",),
     attrs=("T: type", f"Tblock_shape: {INDEX} = DT_INT32", f"Tpaddings: {INDEX} = DT_INT32"),
+    shape=_space_to_batch_nd,
 )
 register_op(
     "SpaceToDepth",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
+    shape=_space_to_depth,
 )
-register_op("Split", inputs=("split_dim: int32", "value: T"), outputs=("output: num_split * T",), attrs=("num_split: int >= 1", "T: type"))
+register_op(
+    "Split",
+    inputs=("split_dim: int32", "value: T"),
+    outputs=("output: num_split * T",),
+    attrs=("num_split: int >= 1", "T: type"),
+    shape=_split,
+)
 register_op(
     "SplitV",
     inputs=("value: T", "size_splits: Tlen", "split_dim: int32"),
     outputs=("output: num_split * T",),
     attrs=("num_split: int >= 1", "T: type", "Tlen: {int8, int32, int64} = DT_INT64"),
+    shape=_split_v,
 )
 register_op(
-    "Tile", inputs=("input: T", "multiples: Tmultiples"), outputs=("output: T",), attrs=("T: type", f"Tmultiples: {INDEX} = DT_INT32")
+    "Tile",
+    inputs=("input: T", "multiples: Tmultiples"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tmultiples: {INDEX} = DT_INT32"),
+    shape=_tile,
 )
 register_op(
     "TileGrad",
@@ -121,6 +552,11 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type",),
     deprecated=(3, "TileGrad has been replaced with reduce_sum"),
+    shape=_tile_grad,
 )
-register_op("Transpose", inputs=("x: T", "perm: Tperm"), outputs=("y: T",), attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"))
-register_op("Unpack", inputs=("value: T",), outputs=("output: num * T",), attrs=("num: int >= 0", "T: type", "axis: int = 0"))
+register_op(
+    "Transpose", inputs=("x: T", "perm: Tperm"), outputs=("y: T",), attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"), shape=_transpose
+)
+register_op(
+    "Unpack", inputs=("value: T",), outputs=("output: num * T",), attrs=("num: int >= 0", "T: type", "axis: int = 0"), shape=_unpack
+)
