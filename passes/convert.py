@@ -1,0 +1,222 @@
+"""Between a working graph and the wire: NodeDefs in, NodeDefs out, and what an OpDef says of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import attrs as attr_forms
+from tfjit.framework import graph as framework_graph
+from tfjit.framework import graph_def as import_rules
+from tfjit.framework import op_def as op_defs
+from tfjit.framework.dtypes import DType
+from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError
+from tfjit.framework.op_def import OpDef, registry
+from tfjit.passes.view import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
+from tfjit.protos import function_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from tfjit.framework.operation import Operation
+
+FUSED: Final = "_Fused"
+
+
+def find_op_def(op: str, node_name: str = "") -> OpDef:
+    """The registry's OpDef. Raises NotFoundError for an op type it does not know."""
+    return registry.require(op, node_name)
+
+
+def complete_attrs(op: str, given: dict[str, Any], input_dtypes: Sequence[DType]) -> tuple[dict[str, Any], OpDef | None]:
+    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (a fused group has none)."""
+    if op == FUSED:
+        return given, None
+    op_def = find_op_def(op)
+    return op_defs.complete_attrs(op_def, given, input_dtypes), op_def
+
+
+def signature(op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
+    """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend on is missing."""
+    if op_def is None:
+        if op != FUSED:
+            return (), ()
+        group = attrs["group"]
+        return tuple(spec.dtype for spec in group.inputs), tuple(group.tensor(ref).dtype for ref in group.outputs)
+    try:
+        return op_defs.input_dtypes(op_def, attrs), op_defs.output_dtypes(op_def, attrs)
+    except KeyError as missing:
+        raise InvalidArgumentError(
+            None, None, f"NodeDef missing attr {missing} from {op_def.summary()}; NodeDef: {{{{node {name}}}}}"
+        ) from None
+
+
+def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[str, Any]:
+    """The attrs that need not be written down: those that the inputs' dtypes determine, and defaults."""
+    derived: dict[str, Any] = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
+    counted = [arg for arg in op_def.inputs if arg.is_list]
+    single = len(op_def.inputs) - len(counted)
+    # several lists of one length share the rest of the inputs; lists of lengths of their own must be written
+    lengths = {arg.number_attr or arg.type_list_attr for arg in counted}
+    here = (len(input_dtypes) - single) // len(counted) if len(lengths) == 1 and len(input_dtypes) >= single else None
+    position = 0
+    for arg in op_def.inputs:
+        if arg.is_list and here is None:
+            break
+        count = here if arg.is_list and here is not None else 1
+        dtypes = input_dtypes[position : position + count]
+        position += count
+        if len(dtypes) < count:
+            break
+        if arg.number_attr:
+            derived[arg.number_attr] = count
+        if arg.type_list_attr:
+            derived[arg.type_list_attr] = tuple(dtype.base_dtype for dtype in dtypes if dtype is not None)
+        elif arg.type_attr and dtypes and dtypes[0] is not None:
+            derived[arg.type_attr] = dtypes[0].base_dtype
+    return derived
+
+
+# ---- out
+
+
+def node_def(node: Node) -> Message:
+    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; the assigned device wins over the requested one."""
+    from tfjit.protos import node_def_pb2
+
+    proto = node_def_pb2.NodeDef()
+    fill_node_def(proto, node)
+    return proto
+
+
+def fill_node_def(proto: Any, node: Node) -> None:
+    """Write a node into an empty NodeDef."""
+    graph = node._graph
+    proto.name = node.name
+    proto.op = node.op
+    proto.device = node.assigned_device or node.device
+    proto.input.extend(src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name))
+    proto.input.extend(f"^{src}" for src in graph.control_inputs(node.name))
+    for key, value in node.attrs.items():
+        if node.op == FUSED and key == "group":
+            # a group is no value of the wire format: what is written names its members
+            proto.attr["kernel"].s = value.kind.encode()
+            attr_forms.fill_proto(proto.attr["members"], tuple(name.encode() for name in value.names))
+        else:
+            attr_forms.fill_proto(proto.attr[key], value)
+    if node.origin and node.origin != (node.name,):
+        proto.experimental_debug_info.original_node_names.extend(node.origin)
+
+
+def graph_def(graph: DataflowGraph) -> Message:
+    """The whole graph as a GraphDef, in id order."""
+    from tfjit.protos import graph_pb2
+
+    proto = graph_pb2.GraphDef()
+    for node in sorted(graph.op_nodes(), key=lambda node: node.id):
+        fill_node_def(proto.node.add(), node)
+    if graph.versions is not None:
+        proto.versions.MergeFromString(graph.versions.SerializeToString())
+    if graph.library is not None:
+        proto.library.MergeFromString(graph.library.SerializeToString())
+    return proto
+
+
+# ---- in
+
+
+def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
+    """Add the nodes of a GraphDef (message of any package, or bytes), which may take inputs from nodes already here.
+
+    Checked by framework/graph_def.py in a framework Graph that only this does: a GraphDef that is not valid adds nothing.
+    Returns the new nodes' names, in the order of their ids. Raises InvalidGraphError naming node and cause.
+    """
+    message = import_rules.parse_graph_def(graph_def)
+    twin = graph._twin
+    if twin is None:
+        twin = graph._twin = framework_graph.Graph()
+        if graph.num_op_nodes:
+            import_rules.import_graph_def(graph.to_graph_def(), name="", graph=twin)
+    new = {node.name for node in message.node}
+    input_map: dict[str, Any] = {}
+    for node in message.node:
+        if node.name in graph:
+            raise InvalidGraphError(
+                node,
+                None,
+                f"GraphDef argument to Extend includes node '{node.name}', which was created by a previous call to Create or Extend in "
+                "this session.",
+            )
+        for text in node.input:
+            name, slot = import_rules._split_input(text)
+            if name in new or name not in graph:
+                continue
+            op = twin.get_operation_by_name(name)
+            if slot < 0:
+                input_map[text] = op
+            elif slot < len(op.outputs):
+                input_map[text] = op.outputs[slot]
+            else:
+                raise InvalidGraphError(
+                    node,
+                    None,
+                    f"Node '{node.name}': Connecting to invalid output {slot} of source node {name} which has {len(op.outputs)} outputs.",
+                )
+    before = twin.version
+    import_rules.import_graph_def(message, input_map=input_map, name="", graph=twin)
+    made = twin.operations_after(before)
+    # A session keeps the devices as they are written; the import for users gives colocated nodes one device.
+    written = {node.name: node.device for node in message.node if "_class" in node.attr}
+    for op in made:
+        if op.name in written:
+            op._set_device(written[op.name])
+    graph.versions = twin.graph_def_versions
+    if message.library.function or message.library.gradient:
+        library = function_pb2.FunctionDefLibrary() if graph.library is None else graph.library
+        library.MergeFromString(message.library.SerializeToString())
+        graph.library = library
+    return add_operations(graph, made)
+
+
+def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> list[str]:
+    """Add operations of a framework Graph, whose inputs are among them or in the graph already. Returns their names."""
+    names: list[str] = []
+    for op in operations:
+        attrs = dict(op.attrs)
+        shapes = tuple(tensor.shape_tuple for tensor in op.outputs)
+        outputs = tuple(tensor.dtype for tensor in op.outputs)
+        inputs = op_defs.input_dtypes(op.op_def, attrs)
+        graph._insert(
+            Node(graph, op.name, graph._new_node_id(), op.type, attrs, op.op_def, inputs, outputs, op.device, "", (op.name,), shapes)
+        )
+        names.append(op.name)
+    back_edges: list[tuple[str, int, str, int]] = []
+    for op in operations:
+        name = op.name
+        for index, tensor in enumerate(op.inputs):
+            src = tensor.op
+            if src.type in NEXT_ITERATIONS and op.type in MERGES:
+                back_edges.append((src.name, tensor.value_index, name, index))
+            else:
+                graph._connect(src.name, tensor.value_index, name, index)
+        # by name, as a GraphDef has them
+        for waited in sorted({control.name for control in op.control_inputs}):
+            graph.add_control_edge(waited, name)
+    for edge in back_edges:
+        graph._connect(*edge)
+    tie_new_nodes(graph, names)
+    return names
+
+
+def tie_new_nodes(graph: DataflowGraph, names: Sequence[str]) -> None:
+    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie."""
+    for name in names:
+        predecessors = graph._pred[name]
+        if not predecessors:
+            graph.add_control_edge(SOURCE, name)
+        for src in predecessors:
+            if SINK in graph._succ[src] and src != SOURCE:
+                graph.remove_control_edge(src, SINK)
+    for name in names:
+        if not graph._succ[name]:
+            graph.add_control_edge(name, SINK)

@@ -1,0 +1,192 @@
+"""One graph a device (or task): edges between them become `_Send` and `_Recv` pairs with TensorFlow's names and keys."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework import dtypes
+from tfjit.framework.errors import UnimplementedError
+from tfjit.passes.context import PassContext
+from tfjit.passes.view import SOURCE, DataflowGraph, Edge, Node
+
+_ENTERS: Final = frozenset({"Enter", "RefEnter"})
+_EXITS: Final = frozenset({"Exit", "RefExit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What one device (or task) executes of a run. device: its full name, or what the location function gave."""
+
+    device: str
+    graph: DataflowGraph
+
+    def to_graph_def(self) -> Any:
+        """The partition as a GraphDef message."""
+        return self.graph.to_graph_def()
+
+
+def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
+    """Split a placed graph by location, with one `_Send`/`_Recv` pair for each tensor and receiving partition.
+
+    Before:  x on CPU:0 -> y on CPU:1 (twice)      After:  x -> x/_0=_Send      and      x/_1=_Recv -> y (twice)
+    Keeps: every node with its id and name in exactly one partition, and all orderings: a control edge travels as an empty
+    tensor, from a Const that waits for its source to an Identity that its destination waits for.
+    The partitions are in order of location name; a graph of one location is handed on as it is.
+    Raises UnimplementedError for a loop whose nodes lie in several partitions.
+    Source: TensorFlow 2.5, graph/graph_partition.cc.
+    """
+    locate = ctx.options.location or _device_of
+    locations = {node.name: locate(node) for node in graph.op_nodes()}
+    names = sorted(set(locations.values()))
+    if len(names) <= 1:
+        return [Partition(names[0] if names else ctx.options.client_device, graph)]
+    _refuse_split_loops(graph, locations)
+    parts: dict[str, DataflowGraph] = {}
+    for where in names:
+        members = [name for name, location in locations.items() if location == where]
+        parts[where] = graph.copy_subset(members)
+    _Splitter(graph, ctx, locations, parts).run()
+    return [Partition(where, parts[where]) for where in names]
+
+
+def _device_of(node: Node) -> str:
+    return node.assigned_device
+
+
+class _Splitter:
+    """Puts the sends and receives of one split into the partitions."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, locations: dict[str, str], parts: dict[str, DataflowGraph]) -> None:
+        self.graph, self.locations, self.parts = graph, locations, parts
+        self.incarnations = {device.name: device.incarnation for device in ctx.options.devices}
+        counter = ctx.options.partition_counter or itertools.count()
+        separator = "_S" if ctx.options.distributed_names else "/_"
+        self.new_name: Callable[[str], str] = lambda prefix: f"{prefix}{separator}{next(counter)}"
+        # (source, slot or -1, receiving partition) -> the node there that stands for it
+        self.received: dict[tuple[str, int, str], str] = {}
+        # Ids go on from one partition to the next, so that a node of any partition is known by its id.
+        self.next_id = graph.num_node_ids
+
+    def run(self) -> None:
+        for node in sorted(self.graph.op_nodes(), key=lambda node: node.id):
+            self.connect(node)
+        for part in self.parts.values():
+            part.tie_ends()
+
+    def connect(self, node: Node) -> None:
+        """Give a node's partition what its inputs from other partitions need."""
+        here = self.locations[node.name]
+        waits_for_readers: list[str] = []  # receives of references: they read when dst's other inputs are there
+        others: list[str] = []
+        for edge in self.graph.edges_into(node.name):
+            if edge.src == SOURCE:
+                continue
+            reference = not edge.is_control and self.graph.node(edge.src).output_dtypes[edge.src_output].is_ref
+            if self.locations[edge.src] == here:
+                if not reference:
+                    others.append(edge.src)
+                continue
+            key = (edge.src, edge.src_output, here)
+            known = self.received.get(key)
+            if known is None:
+                known = self.transfer(edge, node, here)
+                if reference:
+                    waits_for_readers.append(known)
+                else:
+                    self.received[key] = known
+                    others.append(known)
+            else:
+                others.append(known)
+            if edge.is_control:
+                self.parts[here].add_control_edge(known, node.name)
+            else:
+                self.parts[here].add_data_edge(known, 0, node.name, edge.dst_input)
+        for receive in waits_for_readers:
+            for other in others:
+                if other != receive:
+                    self.parts[here].add_control_edge(other, receive)
+
+    def transfer(self, edge: Edge, dst: Node, here: str) -> str:
+        """Make the pair for one edge; returns the node of the receiving partition that stands for its source."""
+        src = self.graph.node(edge.src)
+        there = self.parts[self.locations[edge.src]]
+        sent, slot = src.name, edge.src_output
+        if edge.is_control:
+            empty = np.zeros(0, dtype=np.float32)
+            empty.setflags(write=False)
+            made = self.add(there, src, self.new_name(f"{src.name}/ctrl"), "Const", [], {"dtype": dtypes.float32, "value": empty})
+            there.add_control_edge(src.name, made.name)
+            made.output_shapes = ((0,),)
+            sent, slot = made.name, 0
+            dtype, shape = dtypes.float32, (0,)
+        else:
+            dtype, shape = src.output_dtypes[slot].base_dtype, src.output_shapes[slot]
+        attrs = {
+            "tensor_name": f"edge_{edge.id}_{src.name}".encode(),
+            "send_device": src.assigned_device.encode(),
+            "send_device_incarnation": self.incarnations.get(src.assigned_device, 1),
+            "recv_device": dst.assigned_device.encode(),
+            "client_terminated": False,
+            "_src": src.name.encode(),
+            "_dst": dst.name.encode(),
+        }
+        self.add(there, src, self.new_name(src.name), "_Send", [(sent, slot)], {"T": dtype, **attrs})
+        receive = self.add(self.parts[here], dst, self.new_name(src.name), "_Recv", [], {"tensor_type": dtype, **attrs})
+        receive.origin = src.origin
+        receive.output_shapes = (shape,)
+        if not edge.is_control:
+            return receive.name
+        waited = self.add(self.parts[here], dst, self.new_name(src.name), "Identity", [(receive.name, 0)], {"T": dtype})
+        waited.origin = src.origin
+        waited.output_shapes = (shape,)
+        return waited.name
+
+    def add(self, part: DataflowGraph, like: Node, name: str, op: str, inputs: list[tuple[str, int]], attrs: dict[str, Any]) -> Node:
+        """Add a node beside `like`, with an id that no partition has."""
+        part._next_node_id = max(part._next_node_id, self.next_id)
+        made = part.add_node_op(
+            name, op, inputs, attrs, device=like.assigned_device, assigned_device=like.assigned_device, origin=like.origin
+        )
+        self.next_id = part._next_node_id
+        return made
+
+
+def _refuse_split_loops(graph: DataflowGraph, locations: dict[str, str]) -> None:
+    """Raise UnimplementedError when the nodes of one loop do not share a partition."""
+    if not any(node.op in _ENTERS for node in graph.op_nodes()):
+        return
+    frames: dict[str, str] = {}  # node -> the Enter whose loop it belongs to; "" outside
+    owner: dict[str, str] = {}  # node -> frame it is nested in, by Enter's frame_name
+    outer: dict[str, str] = {"": ""}
+    for name in graph.topological_order():
+        node = graph.node(name)
+        inside = ""
+        for src in graph._pred[name]:
+            if src != SOURCE and src in frames and not graph.is_back_edge(src, name):
+                frame = frames[src]
+                if graph.node(src).op in _EXITS:
+                    frame = outer.get(frame, "")
+                inside = inside or frame
+        if node.op in _ENTERS:
+            frame = node.attrs["frame_name"].decode()
+            outer.setdefault(frame, inside)
+            frames[name] = frame
+        else:
+            frames[name] = inside
+        if frames[name]:
+            first = owner.setdefault(frames[name], locations[name])
+            if first != locations[name]:
+                raise UnimplementedError(
+                    None,
+                    None,
+                    f"Node '{name}' ({node.op}) is on {locations[name]}, but other nodes of its while loop '{frames[name]}' are on {first}: "
+                    "loops across devices are not implemented. Put the whole loop on one device.",
+                )
+
+
+__all__ = ["Partition", "partition"]

@@ -1,0 +1,207 @@
+"""The order of the passes, with reasons, and the one runner that times, verifies, logs and dumps."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tfjit.framework import settings
+from tfjit.framework.errors import InternalError, OpError
+from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
+from tfjit.passes.cse import eliminate_common_subexpressions
+from tfjit.passes.feeds import lower_feeds
+from tfjit.passes.fold import fold_constants
+from tfjit.passes.partition import Partition, partition
+from tfjit.passes.place import place, raise_unplaced
+from tfjit.passes.prune import extract, prune
+from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.simplify import simplify
+from tfjit.passes.text import print_graph
+from tfjit.passes.view import DataflowGraph
+
+log: Final = logging.getLogger("tfjit.passes")
+
+
+def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Group nodes that one kernel computes; see passes/fuse.py, which is imported when it is first needed."""
+    from tfjit.passes.fuse import fuse as run
+
+    run(graph, ctx)
+
+
+GRAPH_PASSES: Final[tuple[Pass, ...]] = (
+    lower_feeds,  # first: later passes see feeds and fetches as _Arg and _Retval nodes
+    prune,  # before anything costs: what nobody fetches is never looked at
+    place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
+    infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
+    fold_constants,
+    simplify,  # after folding: its patterns ask for constants
+    infer_shapes,  # simplify and folding make new nodes, and more values are known now
+    fold_constants,  # simplify makes constants of constants
+    eliminate_common_subexpressions,  # after simplifying: equal expressions look equal
+    prune,  # the passes above orphan what they replaced
+)
+PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
+REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "infer_shapes"})
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one pass did. where: "" for the whole graph, else the partition's device. messages: (node, text)."""
+
+    name: str
+    elapsed_us: float
+    ops_before: int
+    ops_after: int
+    where: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class PipelineReport:
+    """What the passes did for one plan, in order."""
+
+    passes: list[PassReport] = field(default_factory=list)
+
+    @property
+    def elapsed_us(self) -> float:
+        """Time of all passes."""
+        return sum(entry.elapsed_us for entry in self.passes)
+
+    def format(self, *, messages: bool = True) -> str:
+        """A table of the passes: time, op count before and after; with messages, what each pass said of which node."""
+        lines = [f"{'pass':<32} {'ms':>9} {'ops':>7} {'after':>7}"]
+        for entry in self.passes:
+            name = f"{entry.name} {entry.where.rpartition('/device:')[2]}".rstrip()
+            lines.append(f"{name:<32} {entry.elapsed_us / 1000:9.3f} {entry.ops_before:7} {entry.ops_after:7}")
+            if messages:
+                lines += [f"    {node}: {text}" if node else f"    {text}" for node, text in entry.messages]
+        return "\n".join(lines) + "\n"
+
+
+def build(graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = None) -> tuple[list[Partition], PipelineReport]:
+    """The partitions that one run of a session's graph executes, and what the passes did.
+
+    graph: the whole graph; it is not changed, what the run needs is copied. Nodes without an assigned device are placed here.
+    Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be placed or whose shapes
+    contradict each other; a pass that breaks the graph or fails raises InternalError naming it.
+    """
+    ctx = PassContext(spec, options or PassOptions())
+    options = ctx.options
+    runner = _Runner(ctx)
+    began = time.perf_counter()
+    working = extract(graph, spec)
+    raise_unplaced(graph, working)
+    runner.note("extract", began, graph.num_op_nodes, working.num_op_nodes)
+    runner.dump("input", working)
+    for pass_ in options.passes if options.passes is not None else GRAPH_PASSES:
+        runner.run(pass_, working)
+    began = time.perf_counter()
+    partitions = partition(working, ctx)
+    after = sum(part.graph.num_op_nodes for part in partitions)
+    runner.note("partition", began, working.num_op_nodes, after)
+    for part in partitions:
+        runner.check("partition", part.graph)
+        runner.dump("partition", part.graph, part.device)
+        for pass_ in options.partition_passes if options.partition_passes is not None else PARTITION_PASSES:
+            runner.run(pass_, part.graph, part.device)
+    return partitions, runner.report
+
+
+def run_passes(graph: DataflowGraph, passes: Sequence[Pass], ctx: PassContext) -> PipelineReport:
+    """Run a list of passes over one graph, in place, with all that the runner does. For tests and tools."""
+    runner = _Runner(ctx)
+    for pass_ in passes:
+        runner.run(pass_, graph)
+    return runner.report
+
+
+class _Runner:
+    """Runs passes one by one; the passes themselves neither time, verify nor dump."""
+
+    _plans: Final = itertools.count()
+
+    def __init__(self, ctx: PassContext) -> None:
+        self.ctx = ctx
+        self.report = PipelineReport()
+        options = ctx.options
+        self.verify = options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
+        self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
+        self.logs = "passes" in settings.names("TFJIT_LOG")
+        folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
+        self.folder = folder / f"plan_{next(self._plans):03}" if folder else None
+        self.dumped = 0
+
+    def run(self, pass_: Pass, graph: DataflowGraph, where: str = "") -> None:
+        """Run one pass, unless it is optional and disabled."""
+        ctx, name = self.ctx, pass_.__name__
+        if name not in REQUIRED and (name in self.disabled or not ctx.options.optimize):
+            ctx.log("", f"{name} left out")
+            return
+        ctx.current = name
+        said = len(ctx.messages)
+        before = graph.num_op_nodes
+        began = time.perf_counter()
+        try:
+            pass_(graph, ctx)
+        except InternalError as error:
+            raise InternalError(error.node_def, error.op, f"pass '{name}': {error.message}") from error
+        except OpError:
+            raise  # the user's graph is at fault, and the message says how
+        except Exception as error:
+            raise InternalError(None, None, f"pass '{name}' failed: {type(error).__name__}: {error}") from error
+        self.note(name, began, before, graph.num_op_nodes, where, said)
+        ctx.current = ""
+        self.check(name, graph)
+        self.dump(name, graph, where)
+
+    def note(self, name: str, began: float, before: int, after: int, where: str = "", said: int | None = None) -> None:
+        """Put a pass into the report, and into the log when that is wanted."""
+        elapsed_us = (time.perf_counter() - began) * 1e6
+        messages = tuple((node, text) for _, node, text in self.ctx.messages[said:]) if said is not None else ()
+        self.report.passes.append(PassReport(name, elapsed_us, before, after, where, messages))
+        if self.logs or log.isEnabledFor(logging.DEBUG):
+            level = logging.WARNING if self.logs and not log.isEnabledFor(logging.INFO) else logging.INFO
+            log.log(level, "%s: %.1f us, %d -> %d ops", name, elapsed_us, before, after)
+            for node, text in messages:
+                log.log(level, "%s: %s %s", name, node, text)
+
+    def check(self, name: str, graph: DataflowGraph) -> None:
+        """Verify the graph when that is wanted. Raises InternalError naming the pass."""
+        if not self.verify:
+            return
+        try:
+            graph.verify()
+        except InternalError as error:
+            raise InternalError(error.node_def, error.op, f"after pass '{name}': {error.message}") from error
+
+    def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
+        """Write the graph's text to the next numbered file when that is wanted."""
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        device = "_" + where.rpartition("/device:")[2].replace(":", "_") if where else ""
+        path = self.folder / f"{self.dumped:02}_{name}{device}.txt"
+        path.write_text(print_graph(graph), encoding="utf-8")
+        self.dumped += 1
+
+
+__all__ = [
+    "GRAPH_PASSES",
+    "PARTITION_PASSES",
+    "REQUIRED",
+    "DeviceInfo",
+    "Partition",
+    "PassContext",
+    "PassOptions",
+    "PassReport",
+    "PipelineReport",
+    "RunSpec",
+    "build",
+    "run_passes",
+]

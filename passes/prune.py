@@ -1,0 +1,76 @@
+"""Keep what a run needs and drop the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tfjit.passes.context import PassContext, RunSpec
+from tfjit.passes.feeds import PLACEHOLDERS, check_spec, parse_tensor_name
+from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph
+
+
+def prune(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Drop every node that no fetch or target depends on.
+
+    Before:  x -> y -> _retval_y    x -> z      After:  x -> y -> _retval_y
+    Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs; `_Arg` nodes, used or not, since the
+    caller counts his feeds.
+    Needs: `lower_feeds` has run: it ties what the run asks for, and nothing else, to `_SINK`, and a feed shields what used to feed it.
+    """
+    keep = ancestors(graph, [SINK])
+    dropped = [name for name, data in graph.nodes.items() if name not in keep and name != SOURCE and data["node"].op not in _ARGUMENTS]
+    graph.remove_nodes_from(dropped)
+    if dropped:
+        ctx.log("", f"{len(dropped)} nodes dropped")
+
+
+def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
+    """A new graph of the nodes that a run needs, copied from a session's whole graph, which is not changed.
+
+    The cost follows the nodes needed, not the whole graph. Fed outputs are not looked behind: a node that only its fed outputs
+    are needed of is copied without its inputs, for `lower_feeds` to replace. Raises what `feeds.check_spec` raises.
+    """
+    check_spec(graph, spec)
+    needed, shields = needed_nodes(graph, spec)
+    made = graph.copy_subset(sorted(needed | shields, key=lambda name: graph.node(name).id))
+    made.extracted_for = spec
+    made.shields = shields
+    return made
+
+
+def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str]]:
+    """(nodes that fetches and targets depend on, fed nodes that stand before what they would else depend on)."""
+    fed = {parse_tensor_name(feed) for feed in spec.feeds}
+    fed_nodes = {name for name, _ in fed}
+    shielded = {name for name, slot in fed if slot == 0 and graph.node(name).op in PLACEHOLDERS}
+    stack = [parse_tensor_name(fetch)[0] for fetch in spec.fetches]
+    stack += spec.targets
+    seen = set(stack)
+    shields: set[str] = set()
+    while stack:
+        for src, keyed in graph._pred[stack.pop()].items():
+            if src in seen or src == SOURCE:
+                continue
+            if src in fed_nodes and all(
+                (src, data["src_output"]) in fed or (data["src_output"] == CONTROL and src in shielded) for data in keyed.values()
+            ):
+                shields.add(src)
+                continue
+            seen.add(src)
+            stack.append(src)
+    return seen, shields - seen
+
+
+def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
+    """Those nodes and everything they depend on by data or control edges, loops included."""
+    stack = list(names)
+    seen = set(stack)
+    while stack:
+        for src in graph._pred[stack.pop()]:
+            if src not in seen:
+                seen.add(src)
+                stack.append(src)
+    return seen
+
+
+_ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
