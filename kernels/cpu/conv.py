@@ -11,9 +11,10 @@ import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words
-from tfjit.kernels.cpu.matmul import MAX_CHUNKS, matmul_call, operand_pointers, part_table, product_ns, traffic, write_panels
-from tfjit.kernels.cpu.packing import PANEL_WORDS, MatrixLayout, PanelPlan, depth_blocks, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.matmul import MAX_CHUNKS, matmul_call, operand_pointers, product_ns, traffic
+from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, pack_at_run_time, plan_panels
 from tfjit.kernels.cpu.tiles import Tile, cover, matmul_tiles, tile_of
 from tfjit.kernels.cpu.window import Layout, Window, layout_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
@@ -50,47 +51,30 @@ class ConvSpec:
         return (self.cols.length - 1) // self.spread[1] + 1
 
 
+_WORDS: Final = (
+    "units", "out_height", "tiles", "height", "tall", "band_rows", "share_columns", "out_width",
+    "tall_wide", "low_wide", "tall_narrow", "low_narrow",
+    "x", "image_bytes", "in_height", "row_bytes_x", "pixel_bytes", "row_stride", "stride_h", "before", "extent",
+    "copies", "band", "band_bytes", "pitch", "left", "skip", "copy", "right", "spread_h", "spread_w",
+    "b", "panels", "panel_table", "parts", "part_table",
+)  # fmt: skip
+
+
 @functools.cache
 def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
     """The driver: bands of input rows, output rows, panels, parts of the sum, tiles of output columns; then the epilogue.
 
-    A unit of work is one output row of one image. Words as in the code.
+    A unit of work is one output row of one image. Words: those of _WORDS, then the epilogue's.
     """
     s = Source()
     s.line(f"# conv2d {tile.kind} {tile.isa}{text.title}")
     text.write_imports(s)
     s.line("from tfjit.kernels.cpu.vector_ir import call_tile")
     with s.block("def kernel(args, chunk, nchunks):"):
-        names = (
-            "units out_height tiles height tall band_rows share_columns out_width tall_wide low_wide tall_narrow low_narrow "
-            "x image_bytes in_height row_bytes_x pixel_bytes row_stride stride_h before extent "
-            "copies band band_bytes pitch left skip copy right spread_h spread_w "
-            "b panels panel_table parts part_table"
-        ).split()
-        for i, name in enumerate(names):
-            s.line(f"{name} = word(args, {i + 2})")
-        text.write_setup(s, len(names) + 2)
+        text.write_setup(s, write_words(s, *_WORDS))
+        write_shares(s, tile, "units")
         s.line("stride_a = row_stride")
-        s.line(f"stride_c = columns * {tile.size}")
         s.line("band += chunk * band_bytes")
-        s.line("unit = 0")
-        s.line("last_unit = units")
-        s.line("first_panel = 0")
-        s.line("last_panel = panels")
-        s.line("column_first = 0")
-        s.line("column_last = columns")
-        with s.block("if share_columns != 0:"):
-            s.line("first_panel = panels * chunk // nchunks")
-            s.line("last_panel = panels * (chunk + 1) // nchunks")
-            with s.block("if first_panel < last_panel:"):
-                s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
-                s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
-                s.line("column_last = word(final, 3) + word(final, 4)")
-            with s.block("else:"):
-                s.line("last_unit = 0")
-        with s.block("else:"):
-            s.line("unit = units * chunk // nchunks")
-            s.line("last_unit = units * (chunk + 1) // nchunks")
         s.line("tile_first = 0")
         s.line("tile_last = tiles")
         with s.block("while unit < last_unit:"):

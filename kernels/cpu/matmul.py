@@ -12,8 +12,9 @@ import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words, run_rows
-from tfjit.kernels.cpu.packing import PANEL_WORDS, MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_panels
 from tfjit.kernels.cpu.tiles import Tile, cover, matmul_tiles, tile_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -41,45 +42,27 @@ class MatMulSpec:
     b_numbers: tuple[int, ...] = (0,)
 
 
+_WORDS: Final = (
+    "matrices", "matrix_table", "tiles", "height", "tall", "block", "share_columns", "matrix_rows",
+    "tall_wide", "low_wide", "tall_narrow", "low_narrow",
+    "a", "row_stride", "stride_a", "b", "panels", "panel_table", "parts", "part_table",
+)  # fmt: skip
+
+
 @functools.cache
 def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
     """The driver: row blocks, panels, parts of the sum, tiles; then the epilogue over the row block.
 
-    Words: matrices, their table (a offset, b offset), tiles of a matrix, their height, tall ones, tiles of a block, share columns
-    (0 or 1), rows of a matrix, four micro-kernels, a, its row stride for tiles and for the micro-kernel, packed b, panels, their
-    table, parts of the sum, their table (offsets, segments, k, first row of b), then the epilogue's.
+    Words: those of _WORDS, then the epilogue's. matrix_table: rows (a offset, b offset); row_stride: of a tile's rows; stride_a: what
+    the micro-kernel wants.
     """
     s = Source()
     s.line(f"# matmul {tile.kind} {tile.isa}{text.title}")
     text.write_imports(s)
     s.line("from tfjit.kernels.cpu.vector_ir import call_tile")
     with s.block("def kernel(args, chunk, nchunks):"):
-        names = (
-            "matrices matrix_table tiles height tall block share_columns matrix_rows tall_wide low_wide tall_narrow low_narrow "
-            "a row_stride stride_a b panels panel_table parts part_table"
-        ).split()
-        for i, name in enumerate(names):
-            s.line(f"{name} = word(args, {i + 2})")
-        text.write_setup(s, len(names) + 2)
-        s.line("stride_c = columns * " + str(tile.size))
-        s.line("unit = 0")
-        s.line("last_unit = matrices * tiles")
-        s.line("first_panel = 0")
-        s.line("last_panel = panels")
-        s.line("column_first = 0")
-        s.line("column_last = columns")
-        with s.block("if share_columns != 0:"):
-            s.line("first_panel = panels * chunk // nchunks")
-            s.line("last_panel = panels * (chunk + 1) // nchunks")
-            with s.block("if first_panel < last_panel:"):
-                s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
-                s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
-                s.line("column_last = word(final, 3) + word(final, 4)")
-            with s.block("else:"):
-                s.line("last_unit = 0")
-        with s.block("else:"):
-            s.line("unit = matrices * tiles * chunk // nchunks")
-            s.line("last_unit = matrices * tiles * (chunk + 1) // nchunks")
+        text.write_setup(s, write_words(s, *_WORDS))
+        write_shares(s, tile, "matrices * tiles")
         with s.block("while unit < last_unit:"):
             s.line("matrix = unit // tiles")
             s.line("tile_first = unit - matrix * tiles")
@@ -95,54 +78,6 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
             write_panels(s, tile)
             text.write_block(s)
     return KernelSource(s.text(), title=f"matmul{text.title} {tile.kind}")
-
-
-def write_panels(s: Source, tile: Tile) -> None:
-    """Text of the three inner loops: panels, parts of the sum, row tiles. Also the convolution's, whose rows are output columns."""
-    with s.block("for p in range(last_panel - first_panel):"):
-        s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
-        s.line("a_panel = a_at + word(entry, 0)")
-        s.line("b_panel = b_at + word(entry, 1)")
-        s.line("c_panel = c_at + word(entry, 2)")
-        s.line("ncols = word(entry, 4)")
-        s.line("row_bytes = word(entry, 5)")
-        s.line(f"wide = row_bytes == {tile.columns * tile.size}")
-        s.line("tall_tile = tall_wide if wide else tall_narrow")
-        s.line("low_tile = low_wide if wide else low_narrow")
-        with s.block("for part in range(parts):"):
-            s.line("offsets = word(part_table, 4 * part)")
-            s.line("segments = word(part_table, 4 * part + 1)")
-            s.line("k = word(part_table, 4 * part + 2)")
-            s.line("b_part = b_panel + word(part_table, 4 * part + 3) * row_bytes")
-            s.line("a_tile = a_panel")
-            s.line("c_tile = c_panel")
-            with s.block("for t in range(tile_first, tile_last):"):
-                with s.block("if t < tall:"):
-                    s.line(
-                        "call_tile(tall_tile, a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part)"
-                    )
-                    s.line("a_tile += height * row_stride")
-                    s.line("c_tile += height * stride_c")
-                with s.block("else:"):
-                    s.line(
-                        "call_tile(low_tile, a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part)"
-                    )
-                    s.line("a_tile += (height - 1) * row_stride")
-                    s.line("c_tile += (height - 1) * stride_c")
-
-
-def part_table(
-    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int
-) -> Pointer:
-    """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
-
-    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
-    """
-    rows, offsets = [], []
-    for first, count, start, terms in blocks:
-        rows.append([8 * (4 * len(blocks) + len(offsets)), count, terms, first * k + start])
-        offsets += [segment_offsets[first + i] + start * step for i in range(count)]
-    return call.table(flat(rows) + offsets)
 
 
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
@@ -181,7 +116,7 @@ def add_product(
     chunks = costs.chunks_for(cost, min(MAX_CHUNKS, len(plan.panels) if share_columns else rows.count * matrices))
     share_columns = share_columns and chunks > 1
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
-    if 1 < repeat and block < rows.count:  # a block should hold whole runs of rows
+    if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
         block = max(1, min(rows.count, -(-block * rows.height // repeat) * repeat // rows.height))
     parts = depth_blocks(tile, 1, spec.k)
     words: tuple[Word, ...] = (

@@ -108,13 +108,15 @@ class MatrixLayout:
     matrix_bytes: int = 0
 
 
+_WORDS: Final = (
+    "matrices", "panels", "table", "source", "matrix_bytes", "target", "packed_bytes",
+    "segments", "segment_stride", "k", "row_stride", "column_stride",
+)  # fmt: skip
+
+
 @functools.cache
 def pack_source(tile: Tile) -> KernelSource:
-    """Packs matrices into panels; a unit of work is one panel.
-
-    Words: matrices, panels, panel table, source, matrix bytes, destination, packed bytes, segments, segment stride, k, row
-    stride, column stride.
-    """
+    """Packs matrices into panels; a unit of work is one panel. Words: those of _WORDS."""
     s = Source()
     s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
     s.line(f"from tfjit.kernels.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, st_any, word")
@@ -122,8 +124,7 @@ def pack_source(tile: Tile) -> KernelSource:
     s.line(f"copy_wide = copy_row({tile.kind!r}, {tile.lanes}, {VECTORS})")
     s.line(f"copy_narrow = copy_row({tile.kind!r}, {tile.lanes}, 1)")
     with s.block("def kernel(args, chunk, nchunks):"):
-        names = "matrices panels table source matrix_bytes target packed_bytes segments segment_stride k row_stride column_stride".split()
-        for i, name in enumerate(names):
+        for i, name in enumerate(_WORDS):
             s.line(f"{name} = word(args, {i + 2})")
         s.line("units = matrices * panels")
         s.line("first = units * chunk // nchunks")

@@ -93,3 +93,24 @@ def cover(rows: int, max_height: int) -> RowCover:
     count = max(1, -(-rows // max_height))
     height = max(1, -(-rows // count))
     return RowCover(count, height, count - (count * height - rows))
+
+
+CHANNELWISE_HEIGHT: Final = 8
+"""Pixels of the largest channelwise tile: enough independent sums to hide an FMA's latency, few enough for 16 registers."""
+_CHANNELWISE_ARGUMENTS: Final = "x, x_step, taps, ntaps, w, y, y_step, channels"
+
+
+@functools.cache
+def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
+    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for 1..CHANNELWISE_HEIGHT pixels."""
+    s = Source()
+    s.line(f"# channelwise {op} tiles {tile.kind} {tile.isa}")
+    s.line("from tfjit.kernels.cpu.vector_ir import channelwise_tile")
+    entries = []
+    for height in range(1, CHANNELWISE_HEIGHT + 1):
+        name = f"pixels_{height}"
+        s.line(f"emit_{name} = channelwise_tile({tile.kind!r}, {tile.lanes}, {height}, {op!r}, {tile.fused})")
+        with s.block(f"def {name}({_CHANNELWISE_ARGUMENTS}):"):
+            s.line(f"emit_{name}({_CHANNELWISE_ARGUMENTS})")
+        entries.append(name)
+    return KernelSource(s.text(), tuple(entries), arity=8, title=f"channelwise {op} tiles {tile.kind}")

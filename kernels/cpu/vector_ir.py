@@ -238,3 +238,68 @@ def call_address(arity: int) -> Any:
 
 
 call_tile = call_address(10)
+
+
+_LOWEST = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
+
+
+def channelwise_tile(kind: str, lanes: int, height: int, op: str, fused: bool = True) -> Any:
+    """y[p][c] = combination over taps t of x[p + taps[t]][c], for `height` pixels p and all channels c.
+
+    Arguments: x, x_step, taps, ntaps, w, y, y_step, channels. x_step, y_step: bytes from one pixel of the tile to the next.
+    taps: int64 pairs (byte offset in x, byte offset in w). op: "fma" sums x * w (depthwise convolution), "max" takes the
+    largest, NaN never winning and the lowest finite number at least, "mean" divides the sum by ntaps.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        x, x_step, taps, ntaps, w, y, y_step, channels = args
+        v = VectorBuilder(b, kind, lanes, fused)
+        pixels = [b.mul(x_step, _const(p)) for p in range(height)]
+
+        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+            x_at, w_at, y_at = b.add(x, offset), b.add(w, offset), b.add(y, offset)
+
+            def load(address: ir.Value) -> ir.Value:
+                return v.load(address) if mask is None else v.masked_load(address, mask)
+
+            def tap(i: ir.Value, acc: list[ir.Value]) -> Sequence[ir.Value]:
+                entry = b.add(taps, b.mul(i, _const(16)))
+                at = b.add(x_at, _load_word(b, entry))
+                weight = load(b.add(w_at, _load_word(b, entry, 1))) if op == "fma" else None
+                new = []
+                for p in range(height):
+                    value = load(b.add(at, pixels[p]))
+                    if weight is not None:
+                        new.append(v.fma(value, weight, acc[p]))
+                    elif op == "max":
+                        new.append(b.select(b.fcmp_ordered(">", value, acc[p]), value, acc[p]))
+                    else:
+                        new.append(b.fadd(value, acc[p]))
+                return new
+
+            start = v.splat_of(_LOWEST[kind] if op == "max" else 0)
+            acc = loop(b, ntaps, [start] * height, tap)
+            if op == "mean":
+                count = v.splat(b.sitofp(ntaps, v.element))
+                acc = [b.fdiv(value, count) for value in acc]
+            for p in range(height):
+                place = b.add(y_at, b.mul(y_step, _const(p)))
+                if mask is None:
+                    v.store(acc[p], place)
+                else:
+                    v.masked_store(acc[p], place, mask)
+
+        full, rest = b.sdiv(channels, _const(lanes)), b.srem(channels, _const(lanes))
+
+        def whole(i: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
+            vector(b.mul(i, _const(v.bytes)), None)
+            return []
+
+        loop(b, full, [], whole)
+        with b.if_then(b.icmp_signed(">", rest, _const(0))):
+            vector(b.mul(full, _const(v.bytes)), v.mask(rest))
+
+    return _intrinsic(8, emit)
+
+
+call_channelwise = call_address(8)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,10 @@ def _unaligned(array: np.ndarray, shift: int) -> np.ndarray:
     out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     out[...] = array
     return out
+
+
+def _run_chunk(function: Callable[[int, int, int], None], address: int, parts: int, chunk: int) -> None:
+    function(address, chunk, parts)
 
 
 class NativeRunner:
@@ -72,7 +77,7 @@ class NativeRunner:
             address = block.ctypes.data
             if threads and parts > 1:
                 with ThreadPoolExecutor(4) as pool:
-                    list(pool.map(lambda chunk: function(address, chunk, parts), order))
+                    list(pool.map(partial(_run_chunk, function, address, parts), order))
             else:
                 for chunk in order:
                     function(address, chunk, parts)

@@ -1,0 +1,90 @@
+"""Text and tables that the drivers of matrix products and convolutions share: argument words, chunks, the loops over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.packing import PANEL_WORDS, flat
+from tfjit.kernels.cpu.tiles import Tile
+from tfjit.kernels.registry import Pointer
+from tfjit.kernels.source import Source
+
+_TILE_ARGUMENTS = "a_tile, stride_a, part_table + offsets, segments, k, b_part, c_tile, stride_c, ncols, part"
+
+
+def write_words(s: Source, *names: str) -> int:
+    """Read argument words 2, 3, ... into variables; returns the number of the next word."""
+    for i, name in enumerate(names):
+        s.line(f"{name} = word(args, {i + 2})")
+    return len(names) + 2
+
+
+def write_shares(s: Source, tile: Tile, units: str) -> None:
+    """What this chunk does: units unit..last_unit of the rows, or (share_columns) panels first_panel..last_panel of all rows.
+
+    Also defines stride_c and the columns those panels give.
+    """
+    s.line(f"stride_c = columns * {tile.size}")
+    s.line("unit = 0")
+    s.line(f"last_unit = {units}")
+    s.line("first_panel = 0")
+    s.line("last_panel = panels")
+    s.line("column_first = 0")
+    s.line("column_last = columns")
+    with s.block("if share_columns != 0:"):
+        s.line("first_panel = panels * chunk // nchunks")
+        s.line("last_panel = panels * (chunk + 1) // nchunks")
+        with s.block("if first_panel < last_panel:"):
+            s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
+            s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
+            s.line("column_last = word(final, 3) + word(final, 4)")
+        with s.block("else:"):
+            s.line("last_unit = 0")
+    with s.block("else:"):
+        s.line(f"unit = {units} * chunk // nchunks")
+        s.line(f"last_unit = {units} * (chunk + 1) // nchunks")
+
+
+def write_panels(s: Source, tile: Tile) -> None:
+    """Text of the three inner loops: panels, parts of the sum, row tiles. Also the convolution's, whose rows are output columns."""
+    with s.block("for p in range(last_panel - first_panel):"):
+        s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
+        s.line("a_panel = a_at + word(entry, 0)")
+        s.line("b_panel = b_at + word(entry, 1)")
+        s.line("c_panel = c_at + word(entry, 2)")
+        s.line("ncols = word(entry, 4)")
+        s.line("row_bytes = word(entry, 5)")
+        s.line(f"wide = row_bytes == {tile.columns * tile.size}")
+        s.line("tall_tile = tall_wide if wide else tall_narrow")
+        s.line("low_tile = low_wide if wide else low_narrow")
+        with s.block("for part in range(parts):"):
+            s.line("offsets = word(part_table, 4 * part)")
+            s.line("segments = word(part_table, 4 * part + 1)")
+            s.line("k = word(part_table, 4 * part + 2)")
+            s.line("b_part = b_panel + word(part_table, 4 * part + 3) * row_bytes")
+            s.line("a_tile = a_panel")
+            s.line("c_tile = c_panel")
+            with s.block("for t in range(tile_first, tile_last):"):
+                with s.block("if t < tall:"):
+                    s.line(f"call_tile(tall_tile, {_TILE_ARGUMENTS})")
+                    s.line("a_tile += height * row_stride")
+                    s.line("c_tile += height * stride_c")
+                with s.block("else:"):
+                    s.line(f"call_tile(low_tile, {_TILE_ARGUMENTS})")
+                    s.line("a_tile += (height - 1) * row_stride")
+                    s.line("c_tile += (height - 1) * stride_c")
+
+
+def part_table(
+    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int
+) -> Pointer:
+    """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
+
+    blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
+    """
+    rows, offsets = [], []
+    for first, count, start, terms in blocks:
+        rows.append([8 * (4 * len(blocks) + len(offsets)), count, terms, first * k + start])
+        offsets += [segment_offsets[first + i] + start * step for i in range(count)]
+    return call.table(flat(rows) + offsets)
