@@ -13,7 +13,7 @@ from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
 from tfjit.client.fetches import FetchMapper, Leaf
 from tfjit.client.sources import graph_from, to_config
 from tfjit.framework import errors
-from tfjit.framework import graph as framework_graph
+from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
 
@@ -286,13 +286,15 @@ class BaseSession:
         assert self._backend is not None
         mapper = FetchMapper(self._graph, fetches)
         self._extend()
-        feeds = [
-            (tensor.name, tuple(int(d) for d in shape))
+        feeds = {
+            tensor.name: tuple(int(d) for d in shape)
             for key, shape in (feed_shapes or {}).items()
             for tensor in [self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)]
-        ]
+        }
+        for tensor in _placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
+            feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
-        return self._backend.explain(feeds, tensors, [leaf.name for leaf in mapper.leaves if leaf.is_operation])
+        return self._backend.explain(list(feeds.items()), tensors, [leaf.name for leaf in mapper.leaves if leaf.is_operation])
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error as the client raises it: the user's operation found, and where it was built said."""
@@ -404,6 +406,23 @@ class InteractiveSession(BaseSession):
                     context.__exit__(None, None, None)
 
 
+def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
+    """The placeholders that fetched elements depend on, not looking behind fed tensors."""
+    stack = [getattr(e, "op", e) for e in elements]
+    seen = {op.name for op in stack}
+    found = []
+    while stack:
+        op = stack.pop()
+        if op.type in ("Placeholder", "PlaceholderV2") and f"{op.name}:0" not in fed:
+            found.append(op.outputs[0])
+        before = [tensor.op for tensor in op.inputs if tensor.name not in fed]
+        for source in (*before, *op.control_inputs):
+            if source.name not in seen:
+                seen.add(source.name)
+                stack.append(source)
+    return found
+
+
 def _is_leaf(x: Any) -> bool:
     """Whether the object stands for the same graph element for as long as it lives."""
     return isinstance(x, str) or (hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)))
@@ -452,4 +471,4 @@ def _list_entry(slots: Sequence[FeedSlot], runner: Callable[[Sequence[Any]], lis
     return entry
 
 
-framework_graph.set_default_session_hook(get_default_session)
+set_default_session_getter(get_default_session)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfjit.framework import errors
-from tfjit.framework.graph import Graph, get_default_graph
+from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.graph import Graph
 from tfjit.framework.graph_def import import_graph_def
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -313,6 +315,8 @@ class OpRegistry:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
         self._gradients: dict[str, GradientFn | None] = {}
+        self._loaded = False
+        self._load_lock = threading.RLock()
 
     def register(self, op_def: OpDef, shape: ShapeFn | None = None) -> None:
         """Add an op. Raises ValueError when its type is registered with another definition."""
@@ -325,11 +329,22 @@ class OpRegistry:
 
     def lookup(self, op_type: str) -> OpDef | None:
         """The op's definition, or None."""
-        return self._ops.get(op_type)
+        found = self._ops.get(op_type)
+        if found is None and not self._loaded:
+            self._load()
+            found = self._ops.get(op_type)
+        return found
+
+    def _load(self) -> None:
+        """Import the op families. They are not imported before: a thousand definitions cost more than the rest of `import tfjit`."""
+        with self._load_lock:
+            if not self._loaded:
+                importlib.import_module("tfjit.ops.declarations")
+                self._loaded = True
 
     def require(self, op_type: str, node_name: str = "") -> OpDef:
         """The op's definition. Raises NotFoundError for unknown types."""
-        found = self._ops.get(op_type)
+        found = self.lookup(op_type)
         if found is None:
             where = f", needed by node '{node_name}'" if node_name else ""
             raise NotFoundError(
@@ -451,7 +466,9 @@ def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
         raise InvalidGraphError(None, None, f"{message}{context.where()}") from None
     if len(shapes) != context.num_outputs:
         raise InternalError(
-            None, None, f"the shape function of {op_def.name} gave {len(shapes)} shapes for {context.num_outputs} outputs of '{context.name}'"
+            None,
+            None,
+            f"the shape function of {op_def.name} gave {len(shapes)} shapes for {context.num_outputs} outputs of '{context.name}'",
         )
     return shapes
 
@@ -459,5 +476,3 @@ def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
 def unused_attr_names(op_def: OpDef, names: Iterable[str]) -> list[str]:
     """Attr names that neither the op declares nor start with an underscore."""
     return [name for name in names if not name.startswith("_") and name not in op_def.attr_by_name]
-
-

@@ -19,6 +19,7 @@ from tfjit.kernels.intraop import get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
 from tfjit.runtime import pool as inter_op
+from tfjit.runtime import kernels as _kernels  # registers runtime kernels
 from tfjit.runtime import state_kernels
 from tfjit.runtime.backend import BackendSession, Runner
 from tfjit.runtime.cancellation import CancellationManager
@@ -62,7 +63,7 @@ class DirectSession(BackendSession):
         self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()
         self._pools = inter_op.PoolSet(config)
-        self._graph_lock = threading.RLock()
+        self.graph_lock = threading.RLock()
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
@@ -87,8 +88,8 @@ class DirectSession(BackendSession):
         from tfjit.passes.place import place
         from tfjit.passes.view import DataflowGraph
 
-        self._check_open()
-        with self._graph_lock:
+        self.check_open()
+        with self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
             graph.extend(graph_def)
             place(graph, PassContext(options=self.pass_options()))
@@ -119,14 +120,15 @@ class DirectSession(BackendSession):
             manager.clear(tuple(containers))
         self.close()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises CancelledError once the session is closed."""
         if self.closed:
             raise errors.CancelledError(None, None, "Session has been closed.")
 
     def list_devices(self) -> list[Any]:
         from tfjit.protos import DeviceAttributes
 
-        self._check_open()
+        self.check_open()
         return [
             DeviceAttributes(
                 name=d.name,
@@ -150,7 +152,7 @@ class DirectSession(BackendSession):
         """Run the passes for one signature and feed shapes."""
         from tfjit.passes.pipeline import build
 
-        with self._graph_lock:
+        with self.graph_lock:
             if self.graph is None:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             return build(self.graph, spec, self.pass_options())
@@ -167,8 +169,14 @@ class DirectSession(BackendSession):
     def dataflow_plan(self, partitions: Sequence[Partition]) -> DataflowPlan:
         """The same partitions, made ready for the dataflow executor."""
         from tfjit.runtime.executor import DataflowPlan
+        from tfjit.runtime.node_runner import RunnerEnvironment
 
-        return DataflowPlan(partitions, self.devices, self.state, self._pools)
+        compiled = store if session_config.jit_mode(self.config) != "off" else None
+        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, compiled))
+
+    def pool(self, index: int = 0) -> inter_op.ThreadPool:
+        """The inter-op pool of RunOptions.inter_op_thread_pool."""
+        return self._pools.get(index)
 
     @contextmanager
     def step_context(self) -> Iterator[StepContext]:
@@ -176,7 +184,7 @@ class DirectSession(BackendSession):
         cancellation = CancellationManager(self.cancellation)
         rendezvous = LocalRendezvous()
         if cancellation.cancelled:
-            self._check_open()
+            self.check_open()
         with self._idle:
             self._running += 1
         try:
@@ -200,7 +208,8 @@ class DirectSession(BackendSession):
                 self.plan_hits += 1
                 return found
             self.plan_misses += 1
-        made = Plan(self, key[0], tuple(dict.fromkeys(key[1])), key[2], [self._feed_dtype(name) for name in key[0]])
+        feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
+        made = Plan(self, feed_names, fetch_names, target_names, self._feed_dtypes(feed_names, fetch_names, target_names))
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
@@ -208,16 +217,20 @@ class DirectSession(BackendSession):
                 self._runners.clear()  # they hold plans
             return found
 
-    def _feed_dtype(self, name: str) -> DType:
-        from tfjit.passes.feeds import feed_dtype
+    def _feed_dtypes(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> list[DType]:
+        """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does not have."""
+        from tfjit.passes.context import RunSpec
+        from tfjit.passes.feeds import check_spec, parse_tensor_name
 
-        with self._graph_lock:
+        with self.graph_lock:
             if self.graph is None:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
-            return feed_dtype(self.graph, name)
+            check_spec(self.graph, RunSpec(feeds, fetches, targets))
+            parsed = [parse_tensor_name(name) for name in feeds]
+            return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
 
     def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Runner:
-        self._check_open()
+        self.check_open()
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
@@ -231,7 +244,7 @@ class DirectSession(BackendSession):
 
         def runner(values: Sequence[Any]) -> list[Any]:
             if self.closed:
-                self._check_open()
+                self.check_open()
             results = plan.run([values[i] for i in feed_order])
             return [results[i] for i in fetch_order]
 
@@ -261,7 +274,7 @@ class DirectSession(BackendSession):
         return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
 
     def make_callable(self, options: Any) -> int:
-        self._check_open()
+        self.check_open()
         runner: Runner
         run_options = options.run_options if options.HasField("run_options") else None
         feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
@@ -277,7 +290,7 @@ class DirectSession(BackendSession):
         return handle
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
-        self._check_open()
+        self.check_open()
         entry = self._callables.get(handle)
         if entry is None:
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
@@ -297,13 +310,13 @@ class DirectSession(BackendSession):
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         from tfjit.runtime.partial_run import PartialRun
 
-        self._check_open()
+        self.check_open()
         run = PartialRun(self, feeds, fetches, targets)
         self._partial_runs[run.handle] = run
         return run.handle
 
     def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
-        self._check_open()
+        self.check_open()
         run = self._partial_runs.get(handle)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
@@ -334,7 +347,7 @@ def _fast_runner(session: DirectSession, plan: Plan) -> Runner:
             (a,) = values
             variant = variants.get((a.shape,)) if a.dtype is dtype0 and a.flags.c_contiguous and not session.closed else None
             if variant is None:
-                session._check_open()
+                session.check_open()
                 return plan.run(values)
             return variant.run(values)
 
@@ -343,7 +356,7 @@ def _fast_runner(session: DirectSession, plan: Plan) -> Runner:
     def runner_n(values: Sequence[Any]) -> list[Any]:
         variant = variants.get(tuple([a.shape for a in values]))
         if variant is None or session.closed:
-            session._check_open()
+            session.check_open()
             return plan.run(values)
         for a, dtype in zip(values, dtypes, strict=True):
             if a.dtype is not dtype or not a.flags.c_contiguous:

@@ -51,7 +51,7 @@ class OpContext:
     """What a runtime kernel sees of its node and surroundings.
 
     attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form.
-    frame: "frame:iteration" part of a rendezvous key ("0:0" outside loops).
+    frame: "frame:iteration" part of a rendezvous key ("0:0" outside loops). is_dead: a receive that will not be sent a live value.
     """
 
     name: str
@@ -64,6 +64,7 @@ class OpContext:
     output_dtypes: tuple[DType, ...] = ()
     output_shapes: tuple[Shape, ...] = ()
     frame: str = "0:0"
+    is_dead: bool = False
 
 
 Done = Callable[[Sequence[Any] | BaseException], None]

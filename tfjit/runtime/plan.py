@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.direct_session import DirectSession
     from tfjit.runtime.executor import DataflowPlan
+    from tfjit.runtime.pool import ThreadPool
 
 log = logging.getLogger("tfjit.plan")
 
@@ -161,28 +162,24 @@ class Variant:
                     found.append((instruction.node.name, why))
         return found
 
-    def run(self, values: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
-        """One step. values: arrays in the plan's feed order."""
+    def run(self, values: Sequence[np.ndarray], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
+        """One step. values: arrays in the plan's feed order. context: given by a run with options, which also chooses the pool."""
+        if context is None:
+            step = self.step
+            if step is not None and not self.needs_context:
+                try:
+                    return step.run(values)
+                except Reroute as why:
+                    log.debug("plan %s: %s", self.plan.name, why)
+            with self.plan.session.step_context() as made:
+                return self.run(values, made)
         step = self.step
-        if step is not None:
-            if context is None and self.needs_context:
-                with self.plan.session.step_context() as made:
-                    return self._run_step(step, values, made)
-            return self._run_step(step, values, context)
-        if context is None:
-            with self.plan.session.step_context() as made:
-                return self._dataflow().run(values, made)
-        return self._dataflow().run(values, context)
-
-    def _run_step(self, step: Step, values: Sequence[np.ndarray], context: StepContext | None) -> list[Any]:
-        try:
-            return step.run(values, context)
-        except Reroute as why:
-            log.debug("plan %s: %s", self.plan.name, why)
-        if context is None:
-            with self.plan.session.step_context() as made:
-                return self._dataflow().run(values, made)
-        return self._dataflow().run(values, context)
+        if step is not None and context.collector is None:
+            try:
+                return step.run(values, context)
+            except Reroute as why:
+                log.debug("plan %s: %s", self.plan.name, why)
+        return self._dataflow().run(values, context, pool if pool is not None else self.plan.session.pool())
 
     def _dataflow(self) -> DataflowPlan:
         with self._lock:
@@ -232,23 +229,22 @@ class Plan:
                     self.variants.popitem(last=False)
             return found
 
-    def run(self, values: Sequence[Any], context: StepContext | None = None) -> list[Any]:
-        """One step. values: in feed order; ndarrays of the feeds' dtypes (other edge values for resources and variants)."""
-        shapes = []
-        for value, dtype in zip(values, self.np_dtypes, strict=True):
-            if dtype is None:
-                shapes.append(())
+    def check(self, values: Sequence[Any]) -> list[Any]:
+        """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.
+
+        Raises InvalidArgumentError when an array has another dtype than its feed.
+        """
+        checked = []
+        for name, value, dtype, np_dtype in zip(self.feeds, values, self.dtypes, self.np_dtypes, strict=True):
+            if np_dtype is None:
+                checked.append(value)
                 continue
-            if value.dtype is not dtype and value.dtype != dtype:
-                name = self.feeds[len(shapes)]
-                raise errors.InvalidArgumentError(
-                    None, None, f"the value fed for {name} has dtype {value.dtype}, expected {self.dtypes[len(shapes)].name}"
-                )
-            shapes.append(value.shape)
-        variant = self.variants.get(tuple(shapes))
-        if variant is None:
-            variant = self.variant(tuple(shapes))
-        arrays = [
-            v if d is None or v.flags.c_contiguous else np.array(v, order="C") for v, d in zip(values, self.np_dtypes, strict=True)
-        ]
-        return variant.run(arrays, context)
+            if value.dtype is not np_dtype and value.dtype != np_dtype:
+                raise errors.InvalidArgumentError(None, None, f"the value fed for {name} has dtype {value.dtype}, expected {dtype.name}")
+            checked.append(value if value.flags.c_contiguous else np.array(value, order="C"))
+        return checked
+
+    def run(self, values: Sequence[Any], context: StepContext | None = None) -> list[Any]:
+        """One step. values: as `check` takes them."""
+        arrays = self.check(values)
+        return self.variant(tuple([getattr(a, "shape", ()) for a in arrays])).run(arrays, context)

@@ -280,6 +280,7 @@ class _Layout:
         source = Source()
         with source.block("def make():"), source.block("def step(feeds, context):"):
             self._emit_feeds(source)
+            self._emit_variable_checks(source)
             known: set[str] = set()  # variables whose buffer the code has at hand
             made: set[int] = set()
             for segment in self.segments:
@@ -296,18 +297,36 @@ class _Layout:
         if count:
             source.line(", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds")
 
-    def _emit_variable(self, source: Source, value: Value, known: set[str]) -> str:
+    def _emit_variable_checks(self, source: Source) -> None:
+        """Before anything has an effect: a variable that is not of the planned shape sends the run to the dataflow executor."""
+        self.scope["reroute"] = _reroute
+        seen: set[str] = set()
+        for instruction in self.lowered.instructions:
+            for value in instruction.inputs:
+                if value.root.storage in ("variable", "handle"):
+                    self._emit_variable_check(source, value.root, seen)
+        for value in self.lowered.fetches:
+            if value.root.storage == "variable":
+                self._emit_variable_check(source, value.root, seen)
+
+    def _emit_variable_check(self, source: Source, value: Value, seen: set[str]) -> None:
         name = self._variable_name(value)
-        if name in known:
-            return name
-        known.add(name)
-        source.line(f"{name} = var_{name}.value")
-        self.scope["uninitialized"] = _uninitialized
-        source.line(f"if {name} is None: uninitialized(var_{name})")
+        if name in seen:
+            return
+        seen.add(name)
         shape = f"shape{value.index}"
         self.scope[shape] = value.shape
-        self.scope["reroute"] = _reroute
-        source.line(f"if {name}.shape != {shape}: reroute(var_{name}, {shape})")
+        source.line(f"{name} = var_{name}.value")
+        source.line(f"if {name} is not None and {name}.shape != {shape}: reroute(var_{name}, {shape})")
+
+    def _emit_variable(self, source: Source, value: Value, known: set[str]) -> str:
+        """The name of the variable's buffer, fetched anew when something may have assigned it since the last look."""
+        name = self._variable_name(value)
+        if name not in known:
+            known.add(name)
+            self.scope["uninitialized"] = _uninitialized
+            source.line(f"{name} = var_{name}.value")
+            source.line(f"if {name} is None: uninitialized(var_{name})")
         return name
 
     def _emit_stretch(self, source: Source, stretch: _Stretch, known: set[str], made: set[int]) -> None:

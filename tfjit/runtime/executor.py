@@ -1,0 +1,218 @@
+"""The dataflow executor: ready nodes of all partitions of a step, run on the caller's thread and the inter-op pool.
+
+It serves what a straight-line step cannot: several partitions, control flow, shapes known only at run time, kernels that wait.
+The caller's thread takes ready nodes from one queue. A node measured as expensive goes to the pool when the caller has other work;
+a waiting kernel holds no thread. The first error wins: the step is cancelled and its remaining nodes drain.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import errors
+from tfjit.runtime.device import DeviceManager
+from tfjit.runtime.frame import FlowGraph, Propagator, Tagged
+from tfjit.runtime.node_runner import NodeRunner, RunnerEnvironment, make_runner
+from tfjit.runtime.op_kernel import DEAD, StepContext
+from tfjit.runtime.pool import ThreadPool
+from tfjit.runtime.step import at_node
+
+if TYPE_CHECKING:
+    from tfjit.passes.pipeline import Partition
+
+log = logging.getLogger("tfjit.executor")
+
+EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens of us
+
+
+class DataflowPlan:
+    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs."""
+
+    def __init__(self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment) -> None:
+        self.executors = [_Executor(partition, devices, env) for partition in partitions]
+
+    def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
+        """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""
+        context.call_frame = feeds
+        context.return_values = [None] * self._fetch_count()
+        _Run(self.executors, context, pool).run()
+        return context.return_values
+
+    def start(self, context: StepContext, pool: ThreadPool) -> _Run:
+        """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
+        run = _Run(self.executors, context, pool)
+        pool.schedule(run.run_quietly)
+        return run
+
+    def _fetch_count(self) -> int:
+        return sum(1 for e in self.executors for item in e.flow.items if item.node.op == "_Retval")
+
+
+class _Executor:
+    """One partition: its device, propagation tables and node runners."""
+
+    def __init__(self, partition: Partition, devices: DeviceManager, env: RunnerEnvironment) -> None:
+        self.device = devices.lookup(partition.device)
+        self.flow = FlowGraph(partition.graph)
+        self.runners: list[NodeRunner] = [make_runner(partition.graph, item.node, self.device, env) for item in self.flow.items]
+        self.cost_ns = [0.0] * len(self.runners)
+
+
+class _Run:
+    """One step over all partitions."""
+
+    def __init__(self, executors: Sequence[_Executor], context: StepContext, pool: ThreadPool) -> None:
+        self.context = context
+        self.error: BaseException | None = None
+        self.finished = threading.Event()
+        self._pool = pool
+        self._executors = executors
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._ready: deque[tuple[_Executor, Propagator, Tagged]] = deque()
+        self._in_flight = 0  # handed to the pool, or waiting in a blocking kernel
+        self._propagators = [Propagator(executor.flow) for executor in executors]
+
+    def run(self) -> None:
+        """Run to the end on this thread and raise the first error."""
+        context = self.context
+        token = context.cancellation.register(self._cancelled)
+        if token is None:
+            self._fail(errors.CancelledError(None, None, "Run call was cancelled"))
+        with self._lock:
+            for executor, propagator in zip(self._executors, self._propagators, strict=True):
+                self._ready.extend((executor, propagator, tagged) for tagged in propagator.start())
+        try:
+            while True:
+                with self._lock:
+                    while not self._ready and self._in_flight:
+                        self._wake.wait()
+                    if not self._ready:
+                        break
+                    executor, propagator, tagged = self._ready.popleft()
+                    more = bool(self._ready)
+                if more and self._pool.num_threads > 1 and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS:
+                    with self._lock:
+                        self._in_flight += 1
+                    self._pool.schedule(lambda e=executor, p=propagator, t=tagged: self._on_pool(e, p, t))  # type: ignore[misc]
+                else:
+                    self._process(executor, propagator, tagged)
+        finally:
+            context.cancellation.deregister(token)
+            self.finished.set()
+        if self.error is not None:
+            raise self.error
+        if not all(propagator.done for propagator in self._propagators):
+            raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
+
+    def run_quietly(self) -> None:
+        """`run` for a pool: the error stays in `error`."""
+        try:
+            self.run()
+        except BaseException as error:  # kept for who waits
+            self.error = error
+
+    def _on_pool(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
+        try:
+            self._process(executor, propagator, tagged)
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+                self._wake.notify()
+
+    def _process(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
+        item = tagged.item
+        if self.error is not None:
+            # draining: nothing more is computed, and nothing is propagated; what is outstanding empties by itself
+            return
+        if tagged.is_dead and not item.is_transfer and not item.is_merge:
+            self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
+            return
+        if item.is_merge:
+            outputs = [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
+            self._done(executor, propagator, tagged, outputs)
+            return
+        runner = executor.runners[item.index]
+        try:
+            if runner.blocking:
+                self._start_blocking(executor, propagator, tagged, runner)
+                return
+            start = time.perf_counter_ns()
+            outputs = runner.run(self.context, tagged.inputs, tagged.frame_iteration)
+            elapsed = time.perf_counter_ns() - start
+        except errors.OpError as error:
+            self._fail(at_node(error, item.node.name))
+            return
+        except BaseException as error:
+            self._fail(error)
+            return
+        costs = executor.cost_ns
+        costs[item.index] = elapsed if not costs[item.index] else (9 * costs[item.index] + elapsed) / 10
+        if self.context.collector is not None:
+            self.context.collector.record(executor.device.name, item.node, start, elapsed, outputs)
+        self._done(executor, propagator, tagged, outputs)
+
+    def _start_blocking(self, executor: _Executor, propagator: Propagator, tagged: Tagged, runner: NodeRunner) -> None:
+        with self._lock:
+            self._in_flight += 1
+        called = False
+        start = time.perf_counter_ns()
+
+        def done(result: Sequence[Any] | BaseException) -> None:
+            nonlocal called
+            with self._lock:
+                if called:
+                    return
+                called = True
+            try:
+                if isinstance(result, BaseException):
+                    if isinstance(result, errors.OpError):
+                        result = at_node(result, tagged.item.node.name)
+                    self._fail(result)
+                else:
+                    if self.context.collector is not None:
+                        elapsed = time.perf_counter_ns() - start
+                        self.context.collector.record(executor.device.name, tagged.item.node, start, elapsed, result)
+                    self._done(executor, propagator, tagged, result)
+            finally:
+                with self._lock:
+                    self._in_flight -= 1
+                    self._wake.notify()
+
+        try:
+            runner.start(self.context, tagged.inputs, tagged.frame_iteration, done, tagged.is_dead)
+        except BaseException as error:
+            done(error)
+
+    def _done(self, executor: _Executor, propagator: Propagator, tagged: Tagged, outputs: Sequence[Any]) -> None:
+        with self._lock:
+            if self.error is not None:
+                return
+            for ready in propagator.finish(tagged, outputs):
+                self._ready.append((executor, propagator, ready))
+            self._wake.notify()
+
+    def _cancelled(self) -> None:
+        self._fail(errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`."))
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            if self.error is not None:
+                return
+            self.error = error
+            self._ready.clear()
+            self._wake.notify_all()
+        self.context.rendezvous.abort(error)
+        self.context.cancellation.cancel()
+
+
+def item_index(slot: int) -> Any:
+    """Merge's second output: which input it passed on, as an int32 scalar."""
+    import numpy as np
+
+    return np.array(slot, np.int32)

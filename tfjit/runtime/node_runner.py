@@ -1,0 +1,304 @@
+"""One node in the dataflow executor: how its values come about, whatever their shapes turn out to be."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
+from tfjit.runtime.device import Device
+from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
+from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
+from tfjit.runtime.resources import SessionState, Variable
+from tfjit.runtime.step import Step, StepEnvironment
+
+if TYPE_CHECKING:
+    from tfjit.kernels.store import KernelStore
+    from tfjit.passes.view import DataflowGraph, Node
+
+_MAX_SHAPES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerEnvironment:
+    """What runners need of the session. store: compiled code, or None when compilation is off."""
+
+    session: SessionState
+    step_environment: Callable[[str], StepEnvironment]
+    store: KernelStore | None
+
+
+class NodeRunner(ABC):
+    """Computes one node. blocking: use `start`, which never waits, instead of `run`."""
+
+    blocking = False
+
+    @abstractmethod
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        """The node's outputs by slot."""
+
+    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+        """Begin; `done(outputs or exception)` is called once, from any thread."""
+        raise NotImplementedError
+
+
+class _Arg(NodeRunner):
+    def __init__(self, node: Node) -> None:
+        self._index = node.attrs["index"]
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return (context.call_frame[self._index],)
+
+
+class _Retval(NodeRunner):
+    def __init__(self, node: Node) -> None:
+        self._index = node.attrs["index"]
+        self._name = node.name
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        value = inputs[0]
+        if isinstance(value, Variable):
+            value = value.initialized_value()
+        if isinstance(value, np.ndarray):
+            # the caller's own: a fed array, a constant and a variable's buffer may stand behind it
+            value = value[()] if value.shape == () else value.copy()
+        context.return_values[self._index] = value
+        return ()
+
+
+class _Const(NodeRunner):
+    def __init__(self, value: Any) -> None:
+        self._outputs = (value,)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return self._outputs
+
+
+class _Nothing(NodeRunner):
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return ()
+
+
+class _Pass(NodeRunner):
+    """Identity and its kin. A reference becomes a copy of the value where the output is no reference."""
+
+    def __init__(self, node: Node) -> None:
+        self._dereference = [not d.is_ref and d.name != "resource" for d in node.output_dtypes]
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return [
+            value.initialized_value().copy() if isinstance(value, Variable) and dereference else value
+            for value, dereference in zip(inputs, self._dereference, strict=False)
+        ]
+
+
+class _Switch(NodeRunner):
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        value, predicate = inputs
+        predicate = np.asarray(predicate)
+        if predicate.shape != ():
+            raise errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {list(predicate.shape)}")
+        return (DEAD, value) if predicate else (value, DEAD)
+
+
+class _Runtime(NodeRunner):
+    """A kernel with the session's context, blocking or not."""
+
+    def __init__(self, node: Node, kernel: RuntimeKernel, device: Device, session: SessionState) -> None:
+        self._node = node
+        self._kernel = kernel
+        self._device = device
+        self._session = session
+        self.blocking = kernel.blocking
+
+    def _context(self, context: StepContext, frame: str) -> OpContext:
+        node = self._node
+        return OpContext(
+            node.name,
+            node.op,
+            node.attrs,
+            self._device,
+            self._session,
+            context,
+            tuple(node.input_dtypes),
+            tuple(node.output_dtypes),
+            tuple(node.output_shapes),
+            frame,
+        )
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return self._kernel.compute(self._context(context, frame), inputs)  # type: ignore[no-any-return]
+
+    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+        op_context = self._context(context, frame)
+        op_context.is_dead = is_dead
+        self._kernel.compute(op_context, inputs, done)
+
+
+class _Computed(NodeRunner):
+    """A reference kernel at first, compiled code for the shapes that come again."""
+
+    def __init__(self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]) -> None:
+        self._node = node
+        self._reference = reference
+        self._env = env
+        self._device = device
+        self._constants = constants
+        self._native = find_native(node.op) is not None and env.store is not None
+        self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
+        self._lock = threading.Lock()
+        make = find_initial_state(node.op)
+        self._make_state = make
+        self._takes_variable = any(d.is_ref or d.name == "resource" for d in node.input_dtypes)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+        if self._native:
+            step = self._step(arrays)
+            if step is not None:
+                outputs = step.run([a if a.flags.c_contiguous else np.array(a, order="C") for a in arrays], context)
+                return self._with_references(inputs, [np.asarray(o) for o in outputs])
+        return self._with_references(inputs, self._by_reference(arrays))
+
+    def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+        """Reference outputs are the variable itself."""
+        if not self._takes_variable:
+            return outputs
+        values = iter(outputs)
+        result = []
+        for dtype in self._node.output_dtypes:
+            value = next(values, None)
+            result.append(inputs[0] if dtype.is_ref else value)
+        return result
+
+    def _spec(self, arrays: Sequence[np.ndarray], outputs: tuple[TensorSpec, ...]) -> NodeSpec:
+        node = self._node
+        in_specs = []
+        for array, dtype in zip(arrays, node.input_dtypes, strict=True):
+            base = dtype.base_dtype
+            in_specs.append(TensorSpec(base, np.shape(array)))
+        spec = NodeSpec(node.name, node.op, node.attrs, tuple(in_specs), outputs, self._constants)
+        if self._make_state is None:
+            return spec
+        make = self._make_state
+        state = self._env.session.node_state(node.name, lambda: make(spec))
+        return NodeSpec(node.name, node.op, node.attrs, tuple(in_specs), outputs, self._constants, state)
+
+    def _by_reference(self, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+        if self._reference is None:
+            raise errors.UnimplementedError(None, None, f"op {self._node.op} has compiled code only, and it is not ready")
+        return self._reference(self._spec(arrays, ()), arrays)
+
+    def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
+        """A step of this one node for these shapes, once its code is compiled."""
+        key = tuple(a.shape for a in arrays)
+        with self._lock:
+            if key in self._steps:
+                found = self._steps[key]
+                if found is not None:
+                    return found
+        lowered = self._lowered(arrays)
+        if lowered is None:
+            return None
+        call = lowered.instructions[0].call
+        store = self._env.store
+        if call is None or store is None:
+            self._native = call is not None
+            return None
+        sources = call.sources()
+        if any(store.lookup(source) is None for source in sources):
+            store.request(sources)
+            return None
+        step = Step(lowered, self._env.step_environment(self._device.name), self._node.name)
+        with self._lock:
+            self._steps[key] = step
+            if len(self._steps) > _MAX_SHAPES:
+                self._steps.popitem(last=False)
+        return step
+
+    def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
+        node = self._node
+        shapes = [s for s in node.output_shapes]
+        if any(s is None or any(d is None for d in s) for s in shapes):
+            return None
+        if any(a.dtype == object for a in arrays):
+            return None
+        outputs = tuple(TensorSpec(d.base_dtype, tuple(int(x) for x in s)) for d, s in zip(node.output_dtypes, shapes, strict=True))
+        spec = self._spec(arrays, outputs)
+        call, _ = native_call(spec)
+        values: list[Value] = []
+
+        def value(dtype: Any, shape: tuple[int, ...], storage: Any, **kw: Any) -> Value:
+            made = Value(len(values), dtype.base_dtype, shape, storage, producer=node.name, **kw)
+            values.append(made)
+            return made
+
+        inputs = [value(d, a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))]
+        results = [
+            inputs[0] if d.is_ref else value(d, s.shape, "buffer", first=0, last=1)
+            for d, s in zip(node.output_dtypes, outputs, strict=True)
+        ]
+        instruction = Instruction(node, "reference", inputs, results, spec, self._reference, call)
+        fetches = [r for r in results if r.storage == "buffer"]
+        for fetched in fetches:
+            fetched.fetched = True
+        return Lowered([instruction], values, fetches, {i: v for i, v in enumerate(inputs)})
+
+
+_PASSING: Final = frozenset(
+    {
+        "Identity",
+        "IdentityN",
+        "RefIdentity",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "GuaranteeConst",
+        "Enter",
+        "RefEnter",
+        "Exit",
+        "RefExit",
+        "NextIteration",
+        "RefNextIteration",
+        "LoopCond",
+        "PlaceholderWithDefault",
+    }
+)
+
+
+def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment) -> NodeRunner:
+    """The runner of a node. Raises UnimplementedError naming node and op when nothing in tfjit computes it."""
+    op = node.op
+    if op == "_Arg":
+        return _Arg(node)
+    if op == "_Retval":
+        return _Retval(node)
+    if op == "Const":
+        return _Const(np.asarray(node.attrs["value"]))
+    if op in ("NoOp", "ControlTrigger"):
+        return _Nothing()
+    if op in ("Merge", "RefMerge"):
+        return _Nothing()  # the executor itself passes a merge's value on
+    if op in _PASSING:
+        return _Pass(node)
+    if op in ("Switch", "RefSwitch"):
+        return _Switch()
+    runtime = find_runtime_kernel(op)
+    if runtime is not None:
+        return _Runtime(node, runtime, device, env.session)
+    reference = find_reference(op)
+    if reference is None and find_native(op) is None:
+        raise errors.UnimplementedError(
+            None, None, f"No OpKernel was registered to support Op '{op}' used by {{{{node {node.name}}}}} on {device.name}"
+        )
+    constants = {
+        i: np.asarray(graph.node(src).attrs["value"]) for i, (src, _) in enumerate(graph.inputs(node.name)) if graph.node(src).op == "Const"
+    }
+    return _Computed(node, reference, env, device, constants)
