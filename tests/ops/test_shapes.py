@@ -136,7 +136,7 @@ F, I, B = "float32", "int32", "bool"
 
 
 def cases() -> Iterator[Case]:
-    yield from itertools.chain(array_cases(), movement_cases(), indexing_cases(), reduction_cases(), math_cases())
+    yield from itertools.chain(array_cases(), movement_cases(), indexing_cases(), reduction_cases(), math_cases(), nn_cases())
 
 
 def array_cases() -> Iterator[Case]:
@@ -389,6 +389,56 @@ def math_cases() -> Iterator[Case]:
     yield from expand("Einsum", [(2, 3), (3, 4)], equation="ij,jk->ik", N=2)
     yield from expand("Einsum", [(5, 2, 3), (3, 4)], equation="...ij,jk->...ik", N=2)
     yield from expand("Einsum", [(2, 3), (4, 4)], equation="ij,jk->ik", N=2)
+
+
+def nn_cases() -> Iterator[Case]:
+    for layout in ("NHWC", "NCHW"):
+        x = (2, 7, 8, 3) if layout == "NHWC" else (2, 3, 7, 8)
+        s = [1, 2, 1, 1] if layout == "NHWC" else [1, 1, 2, 1]
+        k = [1, 2, 3, 1] if layout == "NHWC" else [1, 1, 2, 3]
+        for padding in ("SAME", "VALID"):
+            yield from expand("Conv2D", [x, (3, 2, 3, 5)], strides=s, padding=padding, data_format=layout)
+            yield from expand("Conv2D", [x, (3, 2, 3, 5)], strides=s, padding=padding, data_format=layout, dilations=[1, 2, 2, 1] if layout == "NHWC" else [1, 1, 2, 2])
+            yield from expand("Conv2D", [x, (9, 2, 3, 5)], strides=s, padding=padding, data_format=layout)
+            yield from expand("Conv2D", [x, (3, 2, 2, 5)], strides=s, padding=padding, data_format=layout)
+            yield from expand("DepthwiseConv2dNative", [x, (3, 2, 3, 2)], strides=s, padding=padding, data_format=layout)
+            for op in ("MaxPool", "AvgPool"):
+                yield from expand(op, [x], ksize=k, strides=s, padding=padding, data_format=layout)
+                yield from expand(op, [x], ksize=[1, 9, 9, 1], strides=s, padding=padding, data_format=layout)
+            yield from expand("MaxPoolV2", [x, ints(*k), ints(*s)], padding=padding, data_format=layout)
+            yield from expand("AvgPoolGrad", [ints(*x), (2, 4, 4, 3)], [I, F], ksize=k, strides=s, padding=padding, data_format=layout)
+            yield from expand("MaxPoolGrad", [x, x, x], ksize=k, strides=s, padding=padding, data_format=layout)
+            yield from expand("Conv2DBackpropFilter", [x, ints(3, 2, 3, 5), (2, 4, 4, 5)], [F, I, F], strides=s, padding=padding, data_format=layout)
+        yield from expand("BiasAdd", [x, (3,)], data_format=layout)
+        yield from expand("BiasAdd", [x, (4,)], data_format=layout)
+        yield from expand("BiasAdd", [(4, 3), (3,)], data_format=layout)
+        yield from expand("BiasAddGrad", [x], data_format=layout)
+        for training in (True, False):
+            for op in ("FusedBatchNorm", "FusedBatchNormV3"):
+                stat = (0,) if training else (3,)
+                yield from expand(op, [x, (3,), (3,), stat, stat], data_format=layout, is_training=training, **({"U": dtypes.float32} if op != "FusedBatchNorm" else {}))
+        yield from expand("FusedBatchNormGrad", [x, x, (3,), (3,), (3,)], data_format=layout)
+    yield from expand("Conv2D", [(2, 7, 8, 3), (3, 2, 3, 5)], strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 3, 4, 0, 0])
+    yield from expand("Conv2DBackpropInput", [ints(2, 7, 8, 3), (3, 2, 3, 5), (2, 4, 8, 5)], [I, F, F], strides=[1, 2, 1, 1], padding="SAME")
+    yield from expand("Conv2DBackpropInput", [(4,), (3, 2, 3, 5), (2, 4, 8, 5)], [I, F, F], strides=[1, 2, 1, 1], padding="SAME")
+    yield from expand("Conv3D", [(2, 5, 7, 8, 3), (3, 2, 2, 3, 5)], strides=[1, 1, 2, 1, 1], padding="VALID")
+    yield from expand("MaxPool3D", [(2, 5, 7, 8, 3)], ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME")
+    yield from expand("MaxPoolWithArgmax", [(2, 7, 8, 3)], ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+    yield from expand("Dilation2D", [(2, 7, 8, 3), (2, 3, 3)], strides=[1, 1, 1, 1], rates=[1, 2, 1, 1], padding="VALID")
+    for shape in ((2, 3), (3,), (), (2, 3, 4)):
+        yield from expand("Softmax", [shape])
+        yield from expand("LogSoftmax", [shape])
+    yield from expand("LRN", [(2, 3, 4, 5)])
+    yield from expand("LRN", [(2, 3, 4)])
+    for a, b in (((4, 3), (4, 3)), ((4, 3), (1, 3)), ((4, 3), (4, 2)), ((4, 3), (3,)), ((4, 3, 2), (4, 3, 2))):
+        yield from expand("SoftmaxCrossEntropyWithLogits", [a, b])
+    for a, b in (((4, 3), (4,)), ((4, 3), (5,)), ((4, 3), (4, 1)), ((4,), (4,))):
+        yield from expand("SparseSoftmaxCrossEntropyWithLogits", [a, b], [F, I])
+    yield from expand("TopKV2", [(2, 5), scalar(3)])
+    yield from expand("TopKV2", [(2, 5), scalar(7)])
+    yield from expand("TopKV2", [(2, 5), ()], [F, I])
+    yield from expand("InTopKV2", [(2, 5), (2,), ()], [F, I, I])
+    yield from expand("L2Loss", [(2, 5)])
 
 
 ALL = list(cases())

@@ -2,8 +2,133 @@
 
 from __future__ import annotations
 
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.shape import Shape
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, fail, int_constant, scalar, unchanged_of_rank, unchanged_of_rank_at_least
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
+
+
+def _bias_add(c: ShapeContext) -> Shapes:
+    layout = c.attrs.get("data_format", b"NHWC")
+    shape = c.with_rank_at_least(0, 3 if layout == b"NCHW" else 2)
+    (bias,) = c.with_rank(1, 1)
+    if shape is None:
+        return [None]
+    axis = 1 if layout == b"NCHW" else len(shape) - 1
+    return [c.replace_dim(shape, axis, c.merge_dim(shape[axis], bias))]
+
+
+def _bias_add_v1(c: ShapeContext) -> Shapes:
+    shape = c.with_rank_at_least(0, 2)
+    (bias,) = c.with_rank(1, 1)
+    if shape is None:
+        return [None]
+    return [(*shape[:-1], c.merge_dim(shape[-1], bias))]
+
+
+def _bias_add_grad(c: ShapeContext) -> Shapes:
+    layout = c.attr("data_format")
+    shape = c.with_rank_at_least(0, 3 if layout == b"NCHW" else 2)
+    if shape is None:
+        return [(None,)]
+    return [(shape[1 if layout == b"NCHW" else -1],)]
+
+
+def _channel_axis(c: ShapeContext, shape: tuple[int | None, ...]) -> int:
+    return 1 if c.attrs.get("data_format", b"NHWC") in (b"NCHW", b"NCDHW") else len(shape) - 1
+
+
+def _batch_norm(c: ShapeContext) -> Shapes:
+    layout = c.attrs.get("data_format", b"NHWC")
+    shape = c.with_rank(0, 5 if layout in (b"NDHWC", b"NCDHW") else 4)
+    axis = _channel_axis(c, shape)
+    channels = shape[axis]
+    for i in (1, 2) if c.attr("is_training") else (1, 2, 3, 4):
+        (size,) = c.with_rank(i, 1)
+        channels = c.merge_dim(channels, size)
+    vector: Shape = (channels,)
+    return [c.replace_dim(shape, axis, channels), *[vector] * 4]
+
+
+def _batch_norm_v3(c: ShapeContext) -> Shapes:
+    return [*_batch_norm(c), None]
+
+
+def _batch_norm_grad(c: ShapeContext) -> Shapes:
+    layout = c.attrs.get("data_format", b"NHWC")
+    rank = 5 if layout in (b"NDHWC", b"NCDHW") else 4
+    upstream, shape = c.with_rank(0, rank), c.with_rank(1, rank)
+    axis = _channel_axis(c, shape)
+    channels = c.merge_dim(upstream[axis], shape[axis])
+    for i in (2, 3, 4):
+        (size,) = c.with_rank(i, 1)
+        channels = c.merge_dim(channels, size)
+    vector: Shape = (channels,)
+    return [c.replace_dim(upstream, axis, channels), vector, vector, (0,), (0,)]
+
+
+def _lrn_grad(c: ShapeContext) -> Shapes:
+    shape: Shape = c.with_rank(0, 4)
+    for i in (1, 2):
+        shape = c.merge(shape, c.with_rank(i, 4))
+    return [shape]
+
+
+def _cross_entropy(c: ShapeContext) -> Shapes:
+    logits, labels = c.inputs
+    merged_shape: Shape = None
+    if logits is None or len(logits) == 2:
+        try:
+            merged_shape = c.merge(c.with_rank(logits, 2), labels)
+        except InvalidArgumentError:
+            merged_shape = None
+    if merged_shape is None:
+        merged_shape = c.broadcast(logits, labels)
+        if merged_shape is None or len(merged_shape) != 2:
+            found = "unknown" if merged_shape is None else len(merged_shape)
+            raise fail(f"Shape must be broadcasted with rank 2, but is rank {found}")
+    return [(merged_shape[0],), merged_shape]
+
+
+def _sparse_cross_entropy(c: ShapeContext) -> Shapes:
+    logits, (labels,) = c.with_rank(0, 2), c.with_rank(1, 1)
+    batch = c.merge_dim(logits[0], labels)
+    return [(batch,), (batch, logits[1])]
+
+
+def _top_k_sizes(c: ShapeContext, k: int | None) -> Shapes:
+    shape = c.with_rank_at_least(0, 1)
+    if shape is None:
+        return [None, None]
+    last = shape[-1]
+    if last is not None and k is not None and last < k:
+        raise fail(f"input must have last dimension >= k = {k} but is {last}")
+    out = (*shape[:-1], k)
+    return [out, out]
+
+
+def _top_k(c: ShapeContext) -> Shapes:
+    return _top_k_sizes(c, c.attr("k"))
+
+
+def _top_k_v2(c: ShapeContext) -> Shapes:
+    k = int_constant(c, 1)
+    if k is not None and k < 0:
+        raise fail(f"Dimension size, given by scalar input 1, must be non-negative but is {k}")
+    return _top_k_sizes(c, k)
+
+
+def _top_unique(c: ShapeContext) -> Shapes:
+    rows, _ = c.with_rank(0, 2)
+    return [(rows, c.attr("k"))] * 2
+
+
+def _in_top_k(c: ShapeContext) -> Shapes:
+    predictions, (targets,) = c.with_rank(0, 2), c.with_rank(1, 1)
+    return [(c.merge_dim(predictions[0], targets),)]
+
 
 register_op(
     "ApproxTopK",
@@ -20,12 +145,20 @@ register_op(
     ),
 )
 register_op(
-    "BiasAdd", inputs=("value: T", "bias: T"), outputs=("output: T",), attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+    "BiasAdd",
+    inputs=("value: T", "bias: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'"),
+    shape=_bias_add,
 )
 register_op(
-    "BiasAddGrad", inputs=("out_backprop: T",), outputs=("output: T",), attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+    "BiasAddGrad",
+    inputs=("out_backprop: T",),
+    outputs=("output: T",),
+    attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'"),
+    shape=_bias_add_grad,
 )
-register_op("BiasAddV1", inputs=("value: T", "bias: T"), outputs=("output: T",), attrs=("T: numbertype",))
+register_op("BiasAddV1", inputs=("value: T", "bias: T"), outputs=("output: T",), attrs=("T: numbertype",), shape=_bias_add_v1)
 register_op(
     "FusedBatchNorm",
     inputs=("x: T", "scale: T", "offset: T", "mean: T", "variance: T"),
@@ -37,6 +170,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm,
 )
 register_op(
     "_FusedBatchNormEx",
@@ -58,6 +192,7 @@ register_op(
     inputs=("y_backprop: T", "x: T", "scale: T", "reserve_space_1: T", "reserve_space_2: T"),
     outputs=("x_backprop: T", "scale_backprop: T", "offset_backprop: T", "reserve_space_3: T", "reserve_space_4: T"),
     attrs=("T: {float}", "epsilon: float = 1e-04", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "is_training: bool = true"),
+    shape=_batch_norm_grad,
 )
 register_op(
     "_FusedBatchNormGradEx",
@@ -100,6 +235,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm_grad,
 )
 register_op(
     "FusedBatchNormGradV3",
@@ -112,6 +248,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm_grad,
 )
 register_op(
     "FusedBatchNormV2",
@@ -125,6 +262,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm,
 )
 register_op(
     "FusedBatchNormV3",
@@ -138,14 +276,27 @@ register_op(
         "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm_v3,
 )
-register_op("InTopK", inputs=("predictions: float", "targets: T"), outputs=("precision: bool",), attrs=("k: int", f"T: {INDEX} = DT_INT32"))
 register_op(
-    "InTopKV2", inputs=("predictions: float", "targets: T", "k: T"), outputs=("precision: bool",), attrs=(f"T: {INDEX} = DT_INT32",)
+    "InTopK",
+    inputs=("predictions: float", "targets: T"),
+    outputs=("precision: bool",),
+    attrs=("k: int", f"T: {INDEX} = DT_INT32"),
+    shape=_in_top_k,
+)
+register_op(
+    "InTopKV2",
+    inputs=("predictions: float", "targets: T", "k: T"),
+    outputs=("precision: bool",),
+    attrs=(f"T: {INDEX} = DT_INT32",),
+    shape=_in_top_k,
 )
 register_op("KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",))
-register_op("L2Loss", inputs=("t: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE}",))
-register_op("LogSoftmax", inputs=("logits: T",), outputs=("logsoftmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",))
+register_op("L2Loss", inputs=("t: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=scalar)
+register_op(
+    "LogSoftmax", inputs=("logits: T",), outputs=("logsoftmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1)
+)
 register_op(
     "LRN",
     inputs=("input: T",),
@@ -157,6 +308,7 @@ register_op(
         "beta: float = 0.5",
         "T: {half, bfloat16, float} = DT_FLOAT",
     ),
+    shape=unchanged_of_rank(4),
 )
 register_op(
     "LRNGrad",
@@ -169,19 +321,22 @@ register_op(
         "beta: float = 0.5",
         "T: {half, bfloat16, float} = DT_FLOAT",
     ),
+    shape=_lrn_grad,
 )
-register_op("Softmax", inputs=("logits: T",), outputs=("softmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",))
+register_op("Softmax", inputs=("logits: T",), outputs=("softmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1))
 register_op(
     "SoftmaxCrossEntropyWithLogits",
     inputs=("features: T", "labels: T"),
     outputs=("loss: T", "backprop: T"),
     attrs=(f"T: {HALF_TO_DOUBLE}",),
+    shape=_cross_entropy,
 )
 register_op(
     "SparseSoftmaxCrossEntropyWithLogits",
     inputs=("features: T", "labels: Tlabels"),
     outputs=("loss: T", "backprop: T"),
     attrs=(f"T: {HALF_TO_DOUBLE}", f"Tlabels: {INDEX} = DT_INT64"),
+    shape=_sparse_cross_entropy,
 )
 register_op(
     "TopK",
@@ -189,8 +344,9 @@ register_op(
     outputs=("values: T", "indices: int32"),
     attrs=("k: int >= 0", "sorted: bool = true", "T: realnumbertype"),
     deprecated=(7, "Use TopKV2 instead"),
+    shape=_top_k,
 )
-register_op("TopKUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",))
+register_op("TopKUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",), shape=_top_unique)
 register_op(
     "TopKV2",
     inputs=("input: T", "k: Tk"),
@@ -201,5 +357,8 @@ register_op(
         "Tk: {int16, int32, int64} = DT_INT32",
         "index_type: {int16, int32, int64} = DT_INT32",
     ),
+    shape=_top_k_v2,
 )
-register_op("TopKWithUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",))
+register_op(
+    "TopKWithUnique", inputs=("input: float",), outputs=("topk: float", "topk_indices: int32"), attrs=("k: int",), shape=_top_unique
+)
