@@ -1,0 +1,93 @@
+"""The scalar side of reductions: where each starts, how it takes a value in, how its result is finished; shared by rows and reductions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tfjit.framework import dtypes as d
+from tfjit.framework.dtypes import DType
+from tfjit.kernels import expressions
+from tfjit.kernels.registry import Unsupported
+
+IMPORTS: Final = (
+    *expressions.IMPORTS,
+    "from tfjit.kernels.accumulate import add_any_order, multiply_any_order",
+    "from tfjit.kernels.intrinsics import *",
+    "",
+    "",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What an op reduces: kind "sum", "max", "min", "prod", "all" or "any" of its input, before and after which `squares`, `root`,
+    `mean` and `half` (L2Loss) apply.
+    """
+
+    kind: str
+    squares: bool = False
+    root: bool = False
+    mean: bool = False
+    half: bool = False
+
+
+OPS: Final[dict[str, Reduction]] = {
+    "Sum": Reduction("sum"),
+    "Mean": Reduction("sum", mean=True),
+    "Max": Reduction("max"),
+    "Min": Reduction("min"),
+    "Prod": Reduction("prod"),
+    "All": Reduction("all"),
+    "Any": Reduction("any"),
+    "EuclideanNorm": Reduction("sum", squares=True, root=True),
+    "L2Loss": Reduction("sum", squares=True, half=True),
+    "BiasAddGrad": Reduction("sum"),
+}
+"""Op types that reduce over axes."""
+
+
+def start(kind: str, dtype: DType) -> str:
+    """Register literal of the value a reduction of nothing has."""
+    if kind in ("all", "any"):
+        return str(kind == "all")
+    if kind in ("sum", "prod"):
+        return expressions.literal(int(kind == "prod"), dtype)
+    if dtype.is_complex or dtype is d.bool:
+        raise Unsupported(f"{kind} of {dtype.name}")
+    if dtype.is_floating:
+        return expressions.literal(-np.inf if kind == "max" else np.inf, dtype)
+    return expressions.literal(dtype.min if kind == "max" else dtype.max, dtype)
+
+
+def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False) -> str:
+    """Expression of `total` after taking in `value`. in_order: additions stay as they are written."""
+    if kind in ("all", "any"):
+        return f"{total} {'&' if kind == 'all' else '|'} {value}"
+    if kind in ("max", "min"):
+        if dtype.is_floating:
+            return f"{kind}imum({total}, {value})"
+        return f"select({value} {'>' if kind == 'max' else '<'} {total}, {value}, {total})"
+    if dtype.is_floating and not in_order:
+        return f"{'add' if kind == 'sum' else 'multiply'}_any_order({total}, {value})"
+    if dtype.is_integer:
+        return f"{'iadd' if kind == 'sum' else 'imul'}({total}, {value})"
+    return f"{total} {'+' if kind == 'sum' else '*'} {value}"
+
+
+def wide_type(kind: str, dtype: DType) -> str:
+    """Register type in which partial results are put together: float64 for sums of floats, so that long ones stay exact enough."""
+    if kind in ("sum", "prod") and dtype.is_floating:
+        return "float64"
+    return expressions.register_type(dtype)
+
+
+def narrowed(dtype: DType, value: str) -> str:
+    """A value put together in `wide_type` as a register value of `dtype`."""
+    name = expressions.register_type(dtype)
+    text = f"{name}({value})" if dtype.is_floating else value
+    if dtype is d.float16:
+        return f"vm.round_f16_f32({text})"
+    return f"vm.round_bf16_f32({text})" if dtype is d.bfloat16 else text
