@@ -107,8 +107,9 @@ class IntraOpPool:
         for n, handle in enumerate(self._semaphores.handles):
             state[41 + 8 * n] = handle
         for n in range(self._helpers):
-            # the thread holds the state: a pool that is dropped without stop() must not leave it a dangling address
-            thread = threading.Thread(target=_live, args=(self._helper, state, n), name=f"tfjit-intraop-{n}", daemon=True)
+            # the thread keeps state and semaphores alive: it may outlive a pool that is dropped
+            kept = (self._helper, state, self._semaphores, n)
+            thread = threading.Thread(target=_live, args=kept, name=f"tfjit-intraop-{n}", daemon=True)
             thread.start()
             self._threads.append(thread)
         state[33] = self._helpers
@@ -141,7 +142,7 @@ class IntraOpPool:
             self.stop(timeout=0.0)
 
 
-def _live(helper: Any, state: np.ndarray, index: int) -> None:
+def _live(helper: Any, state: np.ndarray, semaphores: _Semaphores, index: int) -> None:
     helper(state.ctypes.data, index)
 
 

@@ -22,7 +22,7 @@ from tfjit.kernels.walker import StepTable
 SOURCE = KernelSource(
     """# kernels for the tests of the pool
 from numba import float32
-from tfjit.kernels.intrinsics import atomic_add, fail, ld_any, ptr_f32, st_any, store_word, word
+from tfjit.kernels.intrinsics import atomic_add, atomic_load, fail, ld_any, ptr_f32, st_any, store_word, word
 
 
 def mark(args, chunk, nchunks):
@@ -37,6 +37,14 @@ def spin(args, chunk, nchunks):
     atomic_add(word(args, 2) + 8 * chunk, 1)
 
 
+def meet(args, chunk, nchunks):
+    atomic_add(word(args, 2), 1)
+    for i in range(word(args, 3)):
+        if atomic_load(word(args, 2)) >= nchunks:
+            atomic_add(word(args, 2) + 8, 1)
+            return
+
+
 def fail_in(args, chunk, nchunks):
     if chunk == word(args, 2):
         fail(args, 3, chunk)
@@ -49,7 +57,7 @@ def halve(args, chunk, nchunks):
         x = x * 6364136223846793005 + 1442695040888963407
     st_any(p, chunk, ld_any(p, chunk) * float32(0.5) + float32(x * 0))
 """,
-    entries=("mark", "spin", "fail_in", "halve"),
+    entries=("mark", "spin", "fail_in", "halve", "meet"),
     title="intra-op tests",
 )
 
@@ -103,19 +111,13 @@ def test_each_chunk_once(code: dict[str, int], threads: int) -> None:
 
 
 def test_helpers_take_part(code: dict[str, int], pool: IntraOpPool) -> None:
-    """Two chunks of some 50 ms: one thread would need the sum of both."""
-    args, counts, _ = job(2, 25_000_000)
-    times = []
-    for chunks in (1, 2):
-        best = 1e9
-        for _ in range(6):
-            start = time.perf_counter()
-            pool.run(code["spin"], int(args.ctypes.data), chunks)
-            best = min(best, time.perf_counter() - start)
-        times.append(best)
-    assert counts.tolist() == [12, 6]
-    if len(os.sched_getaffinity(0)) > 1:
-        assert times[1] < 1.9 * times[0]
+    """Every chunk waits until all have begun, so three threads must each have one."""
+    for _ in range(20):
+        met = np.zeros(2, np.int64)
+        args = np.zeros(8, np.int64)
+        args[2:4] = met.ctypes.data, 10**10
+        pool.run(code["meet"], int(args.ctypes.data), 3)
+        assert met.tolist() == [3, 3]
 
 
 def test_several_callers(code: dict[str, int], pool: IntraOpPool) -> None:
