@@ -152,6 +152,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         answer["error"] = str(error)
     except Exception as error:  # whatever Numba, or the text itself, throws: the worker must go on
         lines = traceback.format_exception_only(type(error), error)
+        if not type(error).__module__.startswith("numba."):  # its own errors name the line of the text
+            lines.extend(traceback.format_tb(error.__traceback__, limit=-3))
         answer["error"] = "".join(lines).strip()
     answer["ms"] = (time.perf_counter() - start) * 1e3
     return answer

@@ -688,14 +688,14 @@ def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
 def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     """Call the C function void(intp, ...) at an address with any number of integers (micro-kernels)."""
     count = len(arguments)
+    together = types.StarArgTuple.from_types([types.intp] * count) if count else types.StarArgTuple(())
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         kind = ir.FunctionType(ir.VoidType(), [_I64] * count)
-        values = [ctx.cast(builder, value, ty, types.intp) for value, ty in zip(a[1:], sig.args[1:], strict=True)]
-        builder.call(builder.inttoptr(a[0], kind.as_pointer()), values)
+        builder.call(builder.inttoptr(a[0], kind.as_pointer()), [builder.extract_value(a[1], n) for n in range(count)])
         return ctx.get_dummy_value()
 
-    return types.void(types.intp, *arguments), emit
+    return types.void(types.intp, together), emit
 
 
 __all__ = [
