@@ -132,17 +132,31 @@ def variants(*shapes: Any) -> Iterator[list[Any]]:
 
 def expand(op: str, shapes: list[Any], types: Any = "float32", **attrs: Any) -> list[Case]:
     return [Case(op, v, attrs, types) for v in variants(*shapes)]
+
+
 F, I, B = "float32", "int32", "bool"
 
 
 def cases() -> Iterator[Case]:
-    yield from itertools.chain(array_cases(), movement_cases(), indexing_cases(), reduction_cases(), math_cases(), nn_cases())
+    yield from itertools.chain(
+        array_cases(), movement_cases(), indexing_cases(), reduction_cases(), math_cases(), nn_cases(), state_cases(), flow_cases()
+    )
 
 
 def array_cases() -> Iterator[Case]:
     for op in ("Shape", "Size", "Rank", "OnesLike", "ZerosLike", "Identity"):
         yield from expand(op, [(2, 3)])
-    for x, s in [((2, 3), (3, 2)), ((2, 3), (-1, 2)), ((2, 3), (-1, 4)), ((2, 3), (4, 2)), ((), ()), ((0, 3), (-1, 3)), ((0,), (0, -1)), ((6,), (-1,)), ((2, 3), (2, 3, 1))]:
+    for x, s in [
+        ((2, 3), (3, 2)),
+        ((2, 3), (-1, 2)),
+        ((2, 3), (-1, 4)),
+        ((2, 3), (4, 2)),
+        ((), ()),
+        ((0, 3), (-1, 3)),
+        ((0,), (0, -1)),
+        ((6,), (-1,)),
+        ((2, 3), (2, 3, 1)),
+    ]:
         yield from expand("Reshape", [x, ints(*s)])
     yield from expand("Reshape", [(2, 3), (2,)], [F, I])
     for dims in ([], [1], [0], [-1], [5], [0, 2]):
@@ -160,7 +174,10 @@ def array_cases() -> Iterator[Case]:
     yield from expand("BroadcastGradientArgs", [(2,), (3,)], I)
     for a, b, d in ((0, 10, 3), (10, 0, -3), (0, 10, -1), (0, 10, 0), (3, 3, 1)):
         yield Case("Range", [scalar(a), scalar(b), scalar(d)])
-    yield Case("Range", [np.float32(0), np.float32(1), np.float32(0.3)] and [np.array(0, np.float32), np.array(1, np.float32), np.array(0.3, np.float32)])
+    yield Case(
+        "Range",
+        [np.float32(0), np.float32(1), np.float32(0.3)] and [np.array(0, np.float32), np.array(1, np.float32), np.array(0.3, np.float32)],
+    )
     yield from expand("Range", [(), (), ()], I)
     yield from expand("Range", [(1,), (), ()], I)
     yield Case("LinSpace", [np.array(0, np.float32), np.array(1, np.float32), scalar(5)])
@@ -257,7 +274,15 @@ def indexing_cases() -> Iterator[Case]:
         yield from expand("OneHot", [(2, 3), scalar(5), (), ()], [I, I, F, F], axis=axis)
     yield from expand("OneHot", [(2, 3), (), (), ()], [I, I, F, F])
     yield from expand("OneHot", [(2, 3), scalar(-5), (), ()], [I, I, F, F])
-    for begin, size in (((1, 0), (1, 2)), ((1, 0), (-1, -1)), ((3, 0), (1, 1)), ((0, 0), (3, 1)), ((0, 0), (-2, 1)), ((0,), (1,)), ((2, 3), (0, 0))):
+    for begin, size in (
+        ((1, 0), (1, 2)),
+        ((1, 0), (-1, -1)),
+        ((3, 0), (1, 1)),
+        ((0, 0), (3, 1)),
+        ((0, 0), (-2, 1)),
+        ((0,), (1,)),
+        ((2, 3), (0, 0)),
+    ):
         yield from expand("Slice", [(2, 3), ints(*begin), ints(*size)])
     yield from expand("Slice", [(2, 3), (2,), ints(1, 2)], [F, I, I])
     yield from expand("Slice", [(2, 3), (2,), ints(1, -1)], [F, I, I])
@@ -365,7 +390,15 @@ def math_cases() -> Iterator[Case]:
             yield from expand("Equal", [a, b], incompatible_shape_error=error)
     for shapes in ([(2, 3), (2, 3), (2, 3)], [(2, 3), (2, 3), (2, 4)], [(2,), (2,), (2, 4)]):
         yield from expand("AddN", shapes, N=3)
-    for shapes in ([(2, 3), (2, 3), (2, 3)], [(2,), (2, 3), (2, 3)], [(), (2, 3), (2, 3)], [(3,), (2, 3), (2, 3)], [(2, 3), (2, 3), (2, 4)], [(2,), (), ()], [(2, 3), (2,), (2,)]):
+    for shapes in (
+        [(2, 3), (2, 3), (2, 3)],
+        [(2,), (2, 3), (2, 3)],
+        [(), (2, 3), (2, 3)],
+        [(3,), (2, 3), (2, 3)],
+        [(2, 3), (2, 3), (2, 4)],
+        [(2,), (), ()],
+        [(2, 3), (2,), (2,)],
+    ):
         yield from expand("Select", shapes, [B, F, F])
         yield from expand("SelectV2", shapes, [B, F, F])
     for op in ("Exp", "Relu", "Tanh", "Neg", "Sqrt"):
@@ -381,7 +414,14 @@ def math_cases() -> Iterator[Case]:
         yield from expand("MatMul", [(3, 3), (3, 3)], transpose_a=ta, transpose_b=tb)
     yield from expand("MatMul", [(2, 3, 3), (3, 3)])
     for op in ("BatchMatMul", "BatchMatMulV2"):
-        for a, b in (((5, 2, 3), (5, 3, 4)), ((5, 2, 3), (1, 3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (5, 4, 4)), ((3,), (3, 4))):
+        for a, b in (
+            ((5, 2, 3), (5, 3, 4)),
+            ((5, 2, 3), (1, 3, 4)),
+            ((2, 3), (3, 4)),
+            ((5, 2, 3), (3, 4)),
+            ((5, 2, 3), (5, 4, 4)),
+            ((3,), (3, 4)),
+        ):
             yield from expand(op, [a, b])
         yield from expand(op, [(5, 3, 2), (5, 4, 3)], adj_x=True, adj_y=True)
     yield from expand("Cross", [(2, 3), (2, 3)])
@@ -398,7 +438,14 @@ def nn_cases() -> Iterator[Case]:
         k = [1, 2, 3, 1] if layout == "NHWC" else [1, 1, 2, 3]
         for padding in ("SAME", "VALID"):
             yield from expand("Conv2D", [x, (3, 2, 3, 5)], strides=s, padding=padding, data_format=layout)
-            yield from expand("Conv2D", [x, (3, 2, 3, 5)], strides=s, padding=padding, data_format=layout, dilations=[1, 2, 2, 1] if layout == "NHWC" else [1, 1, 2, 2])
+            yield from expand(
+                "Conv2D",
+                [x, (3, 2, 3, 5)],
+                strides=s,
+                padding=padding,
+                data_format=layout,
+                dilations=[1, 2, 2, 1] if layout == "NHWC" else [1, 1, 2, 2],
+            )
             yield from expand("Conv2D", [x, (9, 2, 3, 5)], strides=s, padding=padding, data_format=layout)
             yield from expand("Conv2D", [x, (3, 2, 2, 5)], strides=s, padding=padding, data_format=layout)
             yield from expand("DepthwiseConv2dNative", [x, (3, 2, 3, 2)], strides=s, padding=padding, data_format=layout)
@@ -408,7 +455,9 @@ def nn_cases() -> Iterator[Case]:
             yield from expand("MaxPoolV2", [x, ints(*k), ints(*s)], padding=padding, data_format=layout)
             yield from expand("AvgPoolGrad", [ints(*x), (2, 4, 4, 3)], [I, F], ksize=k, strides=s, padding=padding, data_format=layout)
             yield from expand("MaxPoolGrad", [x, x, x], ksize=k, strides=s, padding=padding, data_format=layout)
-            yield from expand("Conv2DBackpropFilter", [x, ints(3, 2, 3, 5), (2, 4, 4, 5)], [F, I, F], strides=s, padding=padding, data_format=layout)
+            yield from expand(
+                "Conv2DBackpropFilter", [x, ints(3, 2, 3, 5), (2, 4, 4, 5)], [F, I, F], strides=s, padding=padding, data_format=layout
+            )
         yield from expand("BiasAdd", [x, (3,)], data_format=layout)
         yield from expand("BiasAdd", [x, (4,)], data_format=layout)
         yield from expand("BiasAdd", [(4, 3), (3,)], data_format=layout)
@@ -416,10 +465,20 @@ def nn_cases() -> Iterator[Case]:
         for training in (True, False):
             for op in ("FusedBatchNorm", "FusedBatchNormV3"):
                 stat = (0,) if training else (3,)
-                yield from expand(op, [x, (3,), (3,), stat, stat], data_format=layout, is_training=training, **({"U": dtypes.float32} if op != "FusedBatchNorm" else {}))
+                yield from expand(
+                    op,
+                    [x, (3,), (3,), stat, stat],
+                    data_format=layout,
+                    is_training=training,
+                    **({"U": dtypes.float32} if op != "FusedBatchNorm" else {}),
+                )
         yield from expand("FusedBatchNormGrad", [x, x, (3,), (3,), (3,)], data_format=layout)
-    yield from expand("Conv2D", [(2, 7, 8, 3), (3, 2, 3, 5)], strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 3, 4, 0, 0])
-    yield from expand("Conv2DBackpropInput", [ints(2, 7, 8, 3), (3, 2, 3, 5), (2, 4, 8, 5)], [I, F, F], strides=[1, 2, 1, 1], padding="SAME")
+    yield from expand(
+        "Conv2D", [(2, 7, 8, 3), (3, 2, 3, 5)], strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 3, 4, 0, 0]
+    )
+    yield from expand(
+        "Conv2DBackpropInput", [ints(2, 7, 8, 3), (3, 2, 3, 5), (2, 4, 8, 5)], [I, F, F], strides=[1, 2, 1, 1], padding="SAME"
+    )
     yield from expand("Conv2DBackpropInput", [(4,), (3, 2, 3, 5), (2, 4, 8, 5)], [I, F, F], strides=[1, 2, 1, 1], padding="SAME")
     yield from expand("Conv3D", [(2, 5, 7, 8, 3), (3, 2, 2, 3, 5)], strides=[1, 1, 2, 1, 1], padding="VALID")
     yield from expand("MaxPool3D", [(2, 5, 7, 8, 3)], ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME")
@@ -439,6 +498,97 @@ def nn_cases() -> Iterator[Case]:
     yield from expand("TopKV2", [(2, 5), ()], [F, I])
     yield from expand("InTopKV2", [(2, 5), (2,), ()], [F, I, I])
     yield from expand("L2Loss", [(2, 5)])
+
+
+R = "resource"
+
+
+def state_cases() -> Iterator[Case]:
+    """Ref inputs need a variable, so the rules of Apply* and Scatter* are tested through their resource twins where shapes differ not."""
+    seed, key = ints(1, 2), np.array([1], np.uint64)
+    counter, alg = np.array([1, 2], np.uint64), scalar(1)
+    for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal"):
+        yield from expand(op, [ints(2, 3)], dtype=dtypes.float32)
+        yield from expand(op, [(2,)], I, dtype=dtypes.float32)
+        yield from expand(op, [()], I, dtype=dtypes.float32)
+    yield from expand("RandomUniformInt", [ints(2, 3), (), ()], I)
+    yield from expand("RandomGamma", [ints(2, 3), (5,)])
+    yield from expand("RandomPoissonV2", [ints(2, 3), (5,)], dtype=dtypes.float32)
+    yield from expand("Multinomial", [(2, 3), scalar(5)])
+    yield from expand("Multinomial", [(2, 3), ()], [F, I])
+    yield from expand("RandomShuffle", [(2, 3)])
+    yield from expand("StatelessRandomUniform", [ints(2, 3), seed])
+    yield from expand("StatelessRandomUniform", [ints(2, 3), (3,)], [I, I])
+    yield from expand("StatelessRandomNormal", [(2,), (2,)], [I, I])
+    yield from expand("StatelessRandomUniformInt", [ints(2, 3), seed, (), ()], I)
+    yield from expand("StatelessMultinomial", [(2, 3), scalar(5), seed])
+    yield from expand("StatelessRandomUniformV2", [ints(2, 3), key, counter, alg])
+    yield from expand("StatelessRandomUniformIntV2", [ints(2, 3), key, counter, alg, (), ()], I)
+    yield from expand("StatelessRandomGetKeyCounter", [(2,)], "int64")
+    yield from expand("ReadVariableOp", [()], R, dtype=dtypes.float32)
+    yield Case("VarHandleOp", [], {"dtype": dtypes.float32, "shape": [2, 3]})
+    yield Case("VariableV2", [], {"dtype": dtypes.float32, "shape": [2, 3]})
+    yield Case("Variable", [], {"dtype": dtypes.float32, "shape": []})
+    yield from expand("VarIsInitializedOp", [()], R)
+    yield from expand("AssignVariableOp", [(), (2, 3)], [R, F])
+    yield from expand("ResourceGather", [(), (4,)], [R, I], dtype=dtypes.float32)
+    yield from expand("ResourceApplyGradientDescent", [(), (), (2, 3)], [R, F, F])
+    yield from expand("ResourceApplyGradientDescent", [(), (1,), (2, 3)], [R, F, F])
+    yield from expand("ResourceApplyAdam", [(), (), (), (), (), (), (), (), (), (2, 3)], [R, R, R, F, F, F, F, F, F, F])
+    yield from expand("ResourceApplyMomentum", [(), (), (), (2, 3), ()], [R, R, F, F, F])
+    yield from expand("ResourceSparseApplyAdagrad", [(), (), (), (2, 3), (2,)], [R, R, F, F, I])
+    yield from expand("ResourceScatterAdd", [(), (4,), (4, 3)], [R, I, F])
+    for op in ("InplaceAdd", "InplaceUpdate"):
+        yield from expand(op, [(4, 3), (2,), (2, 3)], [F, I, F])
+
+
+def flow_cases() -> Iterator[Case]:
+    yield from expand("Switch", [(2, 3), ()], [F, B])
+    yield from expand("Switch", [(2, 3), (1,)], [F, B])
+    yield from expand("Merge", [(2, 3), (2, 3)], N=2)
+    yield from expand("Merge", [(2, 3), (2, 4)], N=2)
+    yield from expand("Merge", [(2, 3), (3,)], N=2)
+    for constant in (True, False):
+        yield from expand("Enter", [(2, 3)], frame_name="f", is_constant=constant)
+    for op in ("Exit", "NextIteration", "StopGradient", "PreventGradient"):
+        yield from expand(op, [(2, 3)])
+    yield from expand("LoopCond", [()], B)
+    yield from expand("LoopCond", [(1,)], B)
+    yield from expand("CheckNumerics", [(2, 3)], message="m")
+    yield from expand("Assert", [(), (2,)], [B, F], T=[dtypes.float32])
+    yield from expand("Print", [(2, 3), (2,)], U=[dtypes.float32])
+    yield Case("NoOp", [])
+    yield Case("FakeParam", [], {"dtype": dtypes.float32, "shape": [2, None]})
+    yield Case(
+        "_Recv",
+        [],
+        {"tensor_type": dtypes.float32, "tensor_name": "x", "send_device": "a", "recv_device": "b", "send_device_incarnation": 1},
+    )
+    yield from expand("TensorArrayV3", [()], I, dtype=dtypes.float32)
+    yield from expand("TensorArrayReadV3", [(2,), (), ()], [R, I, F], dtype=dtypes.float32)
+    yield from expand("TensorArrayWriteV3", [(2,), (), (2, 3), ()], [R, I, F, F])
+    yield from expand("TensorArrayGatherV3", [(2,), (4,), ()], [R, I, F], dtype=dtypes.float32, element_shape=[2, 3])
+    yield from expand("TensorArrayScatterV3", [(2,), (4,), (4, 3), ()], [R, I, F, F])
+    yield from expand("TensorArrayConcatV3", [(2,), ()], [R, F], dtype=dtypes.float32)
+    yield from expand("TensorArraySizeV3", [(2,), ()], [R, F])
+    yield from expand("TensorArrayGradV3", [(2,), ()], [R, F], source="g")
+    yield from expand("TensorListReserve", [ints(2), ()], [I, I], element_dtype=dtypes.float32)
+    yield from expand("TensorListGetItem", [(), (), ints(2, 3)], ["variant", I, I], element_dtype=dtypes.float32)
+    yield from expand("TensorListStack", [(), ints(2, 3)], ["variant", I], element_dtype=dtypes.float32, num_elements=4)
+    yield from expand("TensorListStack", [(), ints(-1, 3)], ["variant", I], element_dtype=dtypes.float32)
+    yield from expand("TensorListSetItem", [(), (), (2, 3)], ["variant", I, F])
+    yield from expand("TensorListFromTensor", [(4, 3), ints(3)], [F, I])
+    yield from expand("TensorListLength", [()], "variant")
+    yield Case("FIFOQueueV2", [], {"component_types": [dtypes.float32]})
+    yield from expand("QueueDequeueV2", [()], R, component_types=[dtypes.float32])
+    yield from expand("QueueEnqueueV2", [(), (2, 3)], [R, F], Tcomponents=[dtypes.float32])
+    yield from expand("QueueSizeV2", [()], R)
+    yield from expand("QueueIsClosedV2", [()], R)
+    yield from expand("SaveV2", [(), (1,), (1,), (2, 3)], ["string", "string", "string", F], dtypes=[dtypes.float32])
+    yield from expand("SaveV2", [(), (2,), (1,), (2, 3)], ["string", "string", "string", F], dtypes=[dtypes.float32])
+    yield from expand("RestoreV2", [(), (1,), (1,)], "string", dtypes=[dtypes.float32])
+    yield from expand("ShardedFilename", [(), (), ()], ["string", I, I])
+    yield from expand("MergeV2Checkpoints", [(2,), ()], "string")
 
 
 ALL = list(cases())

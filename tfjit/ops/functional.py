@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, fail, shape_attr, unknown
+
+
+def _output_shapes(c: ShapeContext) -> Shapes:
+    shapes = c.attr("output_shapes")
+    if not shapes:
+        return [None] * c.num_outputs
+    if len(shapes) != c.num_outputs:
+        raise fail(f"`output_shapes` must be the same length as num outputs ({len(shapes)} vs. {c.num_outputs})")
+    return [shape.dims_tuple for shape in shapes]
+
+
+def _while(c: ShapeContext) -> Shapes:
+    shapes = c.attr("output_shapes")
+    if shapes:
+        return _output_shapes(c)
+    # A loop variable keeps its shape only where the loop does not change it, which the body decides.
+    return [None] * c.num_outputs
+
+
+def _map_defun(c: ShapeContext) -> Shapes:
+    first = None
+    for i in range(len(c.attr("Targuments"))):
+        shape = c.inputs[i]
+        if shape is not None:
+            if not shape:
+                raise fail("Arguments must have at least rank 1.")
+            first = c.merge_dim(first, shape[0])
+    return [None if s.dims_tuple is None else (first, *s.dims_tuple) for s in c.attr("output_shapes")]
+
 
 register_op(
-    "_ArrayToList", inputs=("input: N * T",), outputs=("output: out_types",), attrs=("T: type", "N: int >= 1", "out_types: list(type) >= 1")
+    "_ArrayToList",
+    inputs=("input: N * T",),
+    outputs=("output: out_types",),
+    attrs=("T: type", "N: int >= 1", "out_types: list(type) >= 1"),
+    shape=unknown,
 )
 register_op(
     "Case",
@@ -13,6 +48,7 @@ register_op(
     outputs=("output: Tout",),
     attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
     stateful=True,
+    shape=_output_shapes,
 )
 register_op(
     "EagerPyFunc",
@@ -20,8 +56,9 @@ register_op(
     outputs=("output: Tout",),
     attrs=("token: string", "is_async: bool = false", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
     stateful=True,
+    shape=unknown,
 )
-register_op("FakeParam", outputs=("output: dtype",), attrs=("dtype: type", "shape: shape"))
+register_op("FakeParam", outputs=("output: dtype",), attrs=("dtype: type", "shape: shape"), shape=shape_attr())
 register_op(
     "If",
     inputs=("cond: Tcond", "input: Tin"),
@@ -35,6 +72,7 @@ register_op(
         "output_shapes: list(shape) = []",
     ),
     stateful=True,
+    shape=_output_shapes,
 )
 register_op(
     "_If",
@@ -42,8 +80,15 @@ register_op(
     outputs=("output: Tout",),
     attrs=("Tcond: type", "Tin: list(type) >= 1", "Tout: list(type) >= 1", "then_branch: func", "else_branch: func"),
     stateful=True,
+    shape=unknown,
 )
-register_op("_ListToArray", inputs=("input: Tin",), outputs=("output: N * T",), attrs=("Tin: list(type) >= 1", "T: type", "N: int >= 1"))
+register_op(
+    "_ListToArray",
+    inputs=("input: Tin",),
+    outputs=("output: N * T",),
+    attrs=("Tin: list(type) >= 1", "T: type", "N: int >= 1"),
+    shape=unknown,
+)
 register_op(
     "MapDefun",
     inputs=("arguments: Targuments", "captured_inputs: Tcaptured"),
@@ -56,6 +101,7 @@ register_op(
         "f: func",
         "max_intra_op_parallelism: int = 1",
     ),
+    shape=_map_defun,
 )
 register_op(
     "PartitionedCall",
@@ -69,6 +115,7 @@ register_op(
         "config_proto: string = ''",
         "executor_type: string = ''",
     ),
+    shape=unknown,
 )
 register_op(
     "PyFunc",
@@ -76,12 +123,14 @@ register_op(
     outputs=("output: Tout",),
     attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "PyFuncStateless",
     inputs=("input: Tin",),
     outputs=("output: Tout",),
     attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    shape=unknown,
 )
 register_op(
     "RemoteCall",
@@ -89,6 +138,7 @@ register_op(
     outputs=("output: Tout",),
     attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "StatefulPartitionedCall",
@@ -104,12 +154,14 @@ register_op(
     ),
     stateful=True,
     distributed_communication=True,
+    shape=unknown,
 )
 register_op(
     "StatelessCase",
     inputs=("branch_index: int32", "input: Tin"),
     outputs=("output: Tout",),
     attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
+    shape=_output_shapes,
 )
 register_op(
     "StatelessIf",
@@ -123,18 +175,21 @@ register_op(
         "else_branch: func",
         "output_shapes: list(shape) = []",
     ),
+    shape=_output_shapes,
 )
 register_op(
     "StatelessWhile",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
+    shape=_while,
 )
 register_op(
     "SymbolicGradient",
     inputs=("input: Tin",),
     outputs=("output: Tout",),
     attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
+    shape=unknown,
 )
 register_op(
     "While",
@@ -142,5 +197,13 @@ register_op(
     outputs=("output: T",),
     attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
     stateful=True,
+    shape=_while,
 )
-register_op("_While", inputs=("input: T",), outputs=("output: T",), attrs=("T: list(type) >= 0", "cond: func", "body: func"), stateful=True)
+register_op(
+    "_While",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: list(type) >= 0", "cond: func", "body: func"),
+    stateful=True,
+    shape=unknown,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import handle_to_scalar, nothing, scalar, unchanged, unknown, vector_of_two
 
 register_op(
     "Barrier",
@@ -15,11 +16,17 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=vector_of_two,
 )
-register_op("BarrierClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",))
-register_op("BarrierIncompleteSize", inputs=("handle: Ref(string)",), outputs=("size: int32",))
-register_op("BarrierInsertMany", inputs=("handle: Ref(string)", "keys: string", "values: T"), attrs=("T: type", "component_index: int"))
-register_op("BarrierReadySize", inputs=("handle: Ref(string)",), outputs=("size: int32",))
+register_op("BarrierClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
+register_op("BarrierIncompleteSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op(
+    "BarrierInsertMany",
+    inputs=("handle: Ref(string)", "keys: string", "values: T"),
+    attrs=("T: type", "component_index: int"),
+    shape=nothing,
+)
+register_op("BarrierReadySize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
 register_op(
     "BarrierTakeMany",
     inputs=("handle: Ref(string)", "num_elements: int32"),
@@ -30,6 +37,7 @@ register_op(
         "wait_for_incomplete: bool = false",
         "timeout_ms: int = -1",
     ),
+    shape=unknown,
 )
 register_op(
     "FIFOQueue",
@@ -42,6 +50,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=vector_of_two,
 )
 register_op(
     "FIFOQueueV2",
@@ -54,6 +63,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "PaddingFIFOQueue",
@@ -66,6 +76,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=vector_of_two,
 )
 register_op(
     "PaddingFIFOQueueV2",
@@ -78,6 +89,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "PriorityQueue",
@@ -90,6 +102,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=vector_of_two,
 )
 register_op(
     "PriorityQueueV2",
@@ -102,20 +115,23 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
-register_op("QueueClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",))
-register_op("QueueCloseV2", inputs=("handle: resource",), attrs=("cancel_pending_enqueues: bool = false",), stateful=True)
+register_op("QueueClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
+register_op("QueueCloseV2", inputs=("handle: resource",), attrs=("cancel_pending_enqueues: bool = false",), stateful=True, shape=nothing)
 register_op(
     "QueueDequeue",
     inputs=("handle: Ref(string)",),
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
 )
 register_op(
     "QueueDequeueMany",
     inputs=("handle: Ref(string)", "n: int32"),
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
 )
 register_op(
     "QueueDequeueManyV2",
@@ -123,12 +139,14 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "QueueDequeueUpTo",
     inputs=("handle: Ref(string)", "n: int32"),
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
 )
 register_op(
     "QueueDequeueUpToV2",
@@ -136,6 +154,7 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "QueueDequeueV2",
@@ -143,33 +162,38 @@ register_op(
     outputs=("components: component_types",),
     attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "QueueEnqueue",
     inputs=("handle: Ref(string)", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=nothing,
 )
 register_op(
     "QueueEnqueueMany",
     inputs=("handle: Ref(string)", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=nothing,
 )
 register_op(
     "QueueEnqueueManyV2",
     inputs=("handle: resource", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "QueueEnqueueV2",
     inputs=("handle: resource", "components: Tcomponents"),
     attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
     stateful=True,
+    shape=nothing,
 )
-register_op("QueueIsClosed", inputs=("handle: Ref(string)",), outputs=("is_closed: bool",))
-register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True)
-register_op("QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",))
-register_op("QueueSizeV2", inputs=("handle: resource",), outputs=("size: int32",), stateful=True)
+register_op("QueueIsClosed", inputs=("handle: Ref(string)",), outputs=("is_closed: bool",), shape=handle_to_scalar)
+register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True, shape=unchanged)
+register_op("QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op("QueueSizeV2", inputs=("handle: resource",), outputs=("size: int32",), stateful=True, shape=unchanged)
 register_op(
     "RandomShuffleQueue",
     outputs=("handle: Ref(string)",),
@@ -184,6 +208,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=vector_of_two,
 )
 register_op(
     "RandomShuffleQueueV2",
@@ -199,4 +224,5 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )

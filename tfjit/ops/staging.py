@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import nothing, scalar, unknown, vector_of_two
 
 register_op(
     "MapClear",
@@ -14,6 +15,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "MapIncompleteSize",
@@ -26,6 +28,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "MapPeek",
@@ -39,6 +42,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "MapSize",
@@ -51,6 +55,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "MapStage",
@@ -64,6 +69,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "MapUnstage",
@@ -77,6 +83,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "MapUnstageNoKey",
@@ -90,6 +97,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "OrderedMapClear",
@@ -101,6 +109,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "OrderedMapIncompleteSize",
@@ -113,6 +122,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "OrderedMapPeek",
@@ -126,6 +136,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "OrderedMapSize",
@@ -138,6 +149,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "OrderedMapStage",
@@ -151,6 +163,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "OrderedMapUnstage",
@@ -164,6 +177,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "OrderedMapUnstageNoKey",
@@ -177,6 +191,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "RecordInput",
@@ -192,18 +207,29 @@ register_op(
     ),
     stateful=True,
 )
-register_op("Stack", outputs=("handle: Ref(string)",), attrs=("elem_type: type", "stack_name: string = ''"), stateful=True)
-register_op("StackClose", inputs=("handle: Ref(string)",))
-register_op("StackCloseV2", inputs=("handle: resource",), stateful=True)
-register_op("StackPop", inputs=("handle: Ref(string)",), outputs=("elem: elem_type",), attrs=("elem_type: type",))
-register_op("StackPopV2", inputs=("handle: resource",), outputs=("elem: elem_type",), attrs=("elem_type: type",), stateful=True)
-register_op("StackPush", inputs=("handle: Ref(string)", "elem: T"), outputs=("output: T",), attrs=("T: type", "swap_memory: bool = false"))
+register_op(
+    "Stack", outputs=("handle: Ref(string)",), attrs=("elem_type: type", "stack_name: string = ''"), stateful=True, shape=vector_of_two
+)
+register_op("StackClose", inputs=("handle: Ref(string)",), shape=nothing)
+register_op("StackCloseV2", inputs=("handle: resource",), stateful=True, shape=nothing)
+register_op("StackPop", inputs=("handle: Ref(string)",), outputs=("elem: elem_type",), attrs=("elem_type: type",), shape=unknown)
+register_op(
+    "StackPopV2", inputs=("handle: resource",), outputs=("elem: elem_type",), attrs=("elem_type: type",), stateful=True, shape=unknown
+)
+register_op(
+    "StackPush",
+    inputs=("handle: Ref(string)", "elem: T"),
+    outputs=("output: T",),
+    attrs=("T: type", "swap_memory: bool = false"),
+    shape=unknown,
+)
 register_op(
     "StackPushV2",
     inputs=("handle: resource", "elem: T"),
     outputs=("output: T",),
     attrs=("T: type", "swap_memory: bool = false"),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "StackV2",
@@ -211,6 +237,7 @@ register_op(
     outputs=("handle: resource",),
     attrs=("elem_type: type", "stack_name: string = ''"),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "Stage",
@@ -223,6 +250,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "StageClear",
@@ -234,6 +262,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "StagePeek",
@@ -247,6 +276,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )
 register_op(
     "StageSize",
@@ -259,6 +289,7 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=scalar,
 )
 register_op(
     "Unstage",
@@ -271,4 +302,5 @@ register_op(
         "shared_name: string = ''",
     ),
     stateful=True,
+    shape=unknown,
 )

@@ -2,8 +2,67 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Rule, Shapes, int_constant, scalar, unchanged
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
+
+
+def _seeded(c: ShapeContext) -> Shapes:
+    (seed,) = c.with_rank(1, 1)
+    if seed is not None:
+        c.with_value(seed, 2)
+    return [c.constant_as_shape(0)]
+
+
+def _seeded_int(c: ShapeContext) -> Shapes:
+    c.with_rank(2, 0)
+    c.with_rank(3, 0)
+    return _seeded(c)
+
+
+def _keyed(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 1)
+    c.with_rank(2, 1)
+    c.with_rank(3, 0)
+    return [c.constant_as_shape(0)]
+
+
+def _keyed_int(c: ShapeContext) -> Shapes:
+    c.with_rank(4, 0)
+    c.with_rank(5, 0)
+    return _keyed(c)
+
+
+def _stateless_multinomial(c: ShapeContext) -> Shapes:
+    logits = c.with_rank(0, 2)
+    c.with_rank(1, 0)
+    (seed,) = c.with_rank(2, 1)
+    if seed is not None:
+        c.with_value(seed, 2)
+    return [(logits[0], int_constant(c, 1))]
+
+
+def _key_counter(c: ShapeContext) -> Shapes:
+    (seed,) = c.with_rank(0, 1)
+    if seed is not None:
+        c.with_value(seed, 2)
+    return [(1,), (2,)]
+
+
+def _key_counter_algorithm(c: ShapeContext) -> Shapes:
+    return [*_key_counter(c), ()]
+
+
+def _from_resource(index: int) -> Rule:
+    """The shape in an input, of ops whose stream is a resource."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        c.with_rank(0, 0)
+        return [c.constant_as_shape(index)]
+
+    return rule
+
 
 register_op(
     "NonDeterministicInts",
@@ -41,6 +100,7 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
     stateful=True,
+    shape=_from_resource(2),
 )
 register_op(
     "StatefulTruncatedNormal",
@@ -48,6 +108,7 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
     stateful=True,
+    shape=_from_resource(2),
 )
 register_op(
     "StatefulUniform",
@@ -55,6 +116,7 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_FLOAT", "shape_dtype: type = DT_INT64"),
     stateful=True,
+    shape=_from_resource(2),
 )
 register_op(
     "StatefulUniformFullInt",
@@ -62,6 +124,7 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_UINT64", "shape_dtype: type = DT_INT64"),
     stateful=True,
+    shape=_from_resource(2),
 )
 register_op(
     "StatefulUniformInt",
@@ -69,12 +132,14 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: type = DT_INT64", "shape_dtype: type = DT_INT64"),
     stateful=True,
+    shape=_from_resource(2),
 )
 register_op(
     "StatelessMultinomial",
     inputs=("logits: T", "num_samples: int32", "seed: Tseed"),
     outputs=("output: output_dtype",),
     attrs=("T: realnumbertype", f"Tseed: {INDEX} = DT_INT64", f"output_dtype: {INDEX} = DT_INT64"),
+    shape=_stateless_multinomial,
 )
 register_op(
     "StatelessParameterizedTruncatedNormal",
@@ -105,30 +170,34 @@ register_op(
     outputs=("output: dtype",),
     attrs=("dtype: {half, float, double}", f"shape_dtype: {INDEX} = DT_INT32"),
 )
-register_op("StatelessRandomGetAlg", outputs=("alg: int32",), stateful=True)
+register_op("StatelessRandomGetAlg", outputs=("alg: int32",), stateful=True, shape=scalar)
 register_op(
     "StatelessRandomGetKeyCounter",
     inputs=("seed: Tseed",),
     outputs=("key: uint64", "counter: uint64"),
     attrs=(f"Tseed: {INDEX} = DT_INT64",),
+    shape=_key_counter,
 )
 register_op(
     "StatelessRandomGetKeyCounterAlg",
     inputs=("seed: Tseed",),
     outputs=("key: uint64", "counter: uint64", "alg: int32"),
     attrs=(f"Tseed: {INDEX} = DT_INT64",),
+    shape=_key_counter_algorithm,
 )
 register_op(
     "StatelessRandomNormal",
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    shape=_seeded,
 )
 register_op(
     "StatelessRandomNormalV2",
     inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+    shape=_keyed,
 )
 register_op(
     "StatelessRandomPoisson",
@@ -146,6 +215,7 @@ register_op(
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    shape=_seeded,
 )
 register_op(
     "StatelessRandomUniformFullInt",
@@ -156,30 +226,35 @@ register_op(
         f"T: {INDEX} = DT_INT32",
         "Tseed: {int32, int64, uint32, uint64} = DT_INT64",
     ),
+    shape=_seeded,
 )
 register_op(
     "StatelessRandomUniformFullIntV2",
     inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
     outputs=("output: dtype",),
     attrs=("dtype: {int32, int64, uint32, uint64} = DT_UINT64", f"Tshape: {INDEX} = DT_INT32"),
+    shape=_keyed,
 )
 register_op(
     "StatelessRandomUniformInt",
     inputs=("shape: T", "seed: Tseed", "minval: dtype", "maxval: dtype"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {INDEX}", f"T: {INDEX}", f"Tseed: {INDEX} = DT_INT64"),
+    shape=_seeded_int,
 )
 register_op(
     "StatelessRandomUniformIntV2",
     inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32", "minval: dtype", "maxval: dtype"),
     outputs=("output: dtype",),
     attrs=("dtype: {int32, int64, uint32, uint64}", f"Tshape: {INDEX} = DT_INT32"),
+    shape=_keyed_int,
 )
 register_op(
     "StatelessRandomUniformV2",
     inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+    shape=_keyed,
 )
 register_op(
     "StatelessSampleDistortedBoundingBox",
@@ -195,17 +270,23 @@ register_op(
     ),
 )
 register_op(
-    "StatelessShuffle", inputs=("value: T", "key: uint64", "counter: uint64", "alg: int32"), outputs=("output: T",), attrs=("T: type",)
+    "StatelessShuffle",
+    inputs=("value: T", "key: uint64", "counter: uint64", "alg: int32"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    shape=unchanged,
 )
 register_op(
     "StatelessTruncatedNormal",
     inputs=("shape: T", "seed: Tseed"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"T: {INDEX} = DT_INT32", f"Tseed: {INDEX} = DT_INT64"),
+    shape=_seeded,
 )
 register_op(
     "StatelessTruncatedNormalV2",
     inputs=("shape: Tshape", "key: uint64", "counter: uint64", "alg: int32"),
     outputs=("output: dtype",),
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
+    shape=_keyed,
 )

@@ -2,7 +2,76 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape import Shape
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, nothing, vector_of_two
+
+
+def _handle_check(c: ShapeContext) -> None:
+    """A handle counts as string[2], which it was before there were resources."""
+    (size,) = c.with_rank(0, 1)
+    if size is not None:
+        c.with_value(size, 2)
+
+
+def _tensor_array(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    return [(2,), ()]
+
+
+def _grad(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    return [(2,), ()]
+
+
+def _write(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _read(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    c.with_rank(2, 0)
+    return [None]
+
+
+def _gather(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    (count,) = c.with_rank(1, 1)
+    c.with_rank(2, 0)
+    element: Shape = c.shape_attr("element_shape")
+    return [None if element is None else (count, *element)]
+
+
+def _scatter(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 1)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _concat(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(1, 0)
+    return [None, (None,)]
+
+
+def _split(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    c.with_rank(2, 1)
+    c.with_rank(3, 0)
+    return [()]
+
+
+def _size(c: ShapeContext) -> Shapes:
+    _handle_check(c)
+    return [()]
+
 
 register_op(
     "TensorArray",
@@ -18,9 +87,9 @@ register_op(
     stateful=True,
     deprecated=(16, "Use TensorArrayV3"),
 )
-register_op("TensorArrayClose", inputs=("handle: Ref(string)",), deprecated=(16, "Use TensorArrayCloseV3"))
-register_op("TensorArrayCloseV2", inputs=("handle: string",), deprecated=(26, "Use TensorArrayCloseV3"))
-register_op("TensorArrayCloseV3", inputs=("handle: resource",), stateful=True)
+register_op("TensorArrayClose", inputs=("handle: Ref(string)",), deprecated=(16, "Use TensorArrayCloseV3"), shape=nothing)
+register_op("TensorArrayCloseV2", inputs=("handle: string",), deprecated=(26, "Use TensorArrayCloseV3"), shape=nothing)
+register_op("TensorArrayCloseV3", inputs=("handle: resource",), stateful=True, shape=nothing)
 register_op(
     "TensorArrayConcat",
     inputs=("handle: Ref(string)", "flow_in: float"),
@@ -33,6 +102,7 @@ register_op(
     inputs=("handle: string", "flow_in: float"),
     outputs=("value: dtype", "lengths: int64"),
     attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
+    shape=_concat,
 )
 register_op(
     "TensorArrayConcatV3",
@@ -40,6 +110,7 @@ register_op(
     outputs=("value: dtype", "lengths: int64"),
     attrs=("dtype: type", "element_shape_except0: shape = { unknown_rank: true }"),
     stateful=True,
+    shape=_concat,
 )
 register_op(
     "TensorArrayGather",
@@ -54,6 +125,7 @@ register_op(
     outputs=("value: dtype",),
     attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
     deprecated=(26, "Use TensorArrayGatherV3"),
+    shape=_gather,
 )
 register_op(
     "TensorArrayGatherV3",
@@ -61,6 +133,7 @@ register_op(
     outputs=("value: dtype",),
     attrs=("dtype: type", "element_shape: shape = { unknown_rank: true }"),
     stateful=True,
+    shape=_gather,
 )
 register_op(
     "TensorArrayGrad",
@@ -84,6 +157,7 @@ register_op(
     outputs=("grad_handle: resource", "flow_out: float"),
     attrs=("source: string",),
     stateful=True,
+    shape=_grad,
 )
 register_op(
     "TensorArrayGradWithShape",
@@ -91,6 +165,7 @@ register_op(
     outputs=("grad_handle: resource", "flow_out: float"),
     attrs=("source: string",),
     stateful=True,
+    shape=_grad,
 )
 register_op(
     "TensorArrayPack",
@@ -112,6 +187,7 @@ register_op(
     outputs=("value: dtype",),
     attrs=("dtype: type",),
     deprecated=(26, "Use TensorArrayReadV3"),
+    shape=_read,
 )
 register_op(
     "TensorArrayReadV3",
@@ -119,6 +195,7 @@ register_op(
     outputs=("value: dtype",),
     attrs=("dtype: type",),
     stateful=True,
+    shape=_read,
 )
 register_op(
     "TensorArrayScatter",
@@ -133,6 +210,7 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     deprecated=(26, "Use TensorArrayScatterV3"),
+    shape=_scatter,
 )
 register_op(
     "TensorArrayScatterV3",
@@ -140,14 +218,19 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     stateful=True,
+    shape=_scatter,
 )
 register_op(
     "TensorArraySize", inputs=("handle: Ref(string)", "flow_in: float"), outputs=("size: int32",), deprecated=(16, "Use TensorArraySizeV3")
 )
 register_op(
-    "TensorArraySizeV2", inputs=("handle: string", "flow_in: float"), outputs=("size: int32",), deprecated=(26, "Use TensorArraySizeV3")
+    "TensorArraySizeV2",
+    inputs=("handle: string", "flow_in: float"),
+    outputs=("size: int32",),
+    deprecated=(26, "Use TensorArraySizeV3"),
+    shape=_size,
 )
-register_op("TensorArraySizeV3", inputs=("handle: resource", "flow_in: float"), outputs=("size: int32",), stateful=True)
+register_op("TensorArraySizeV3", inputs=("handle: resource", "flow_in: float"), outputs=("size: int32",), stateful=True, shape=_size)
 register_op(
     "TensorArraySplit",
     inputs=("handle: Ref(string)", "value: T", "lengths: int64", "flow_in: float"),
@@ -161,6 +244,7 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     deprecated=(26, "Use TensorArraySplitV3"),
+    shape=_split,
 )
 register_op(
     "TensorArraySplitV3",
@@ -168,6 +252,7 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     stateful=True,
+    shape=_split,
 )
 register_op(
     "TensorArrayUnpack",
@@ -189,6 +274,7 @@ register_op(
     ),
     stateful=True,
     deprecated=(26, "Use TensorArrayV3"),
+    shape=vector_of_two,
 )
 register_op(
     "TensorArrayV3",
@@ -203,6 +289,7 @@ register_op(
         "tensor_array_name: string = ''",
     ),
     stateful=True,
+    shape=_tensor_array,
 )
 register_op(
     "TensorArrayWrite",
@@ -217,6 +304,7 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     deprecated=(26, "Use TensorArrayWriteV3"),
+    shape=_write,
 )
 register_op(
     "TensorArrayWriteV3",
@@ -224,4 +312,5 @@ register_op(
     outputs=("flow_out: float",),
     attrs=("T: type",),
     stateful=True,
+    shape=_write,
 )

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, nothing, scalar, unchanged, unknown
 
-register_op("_Arg", outputs=("output: T",), attrs=("T: type", "index: int >= 0"), stateful=True)
-register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True)
-register_op("GetSessionHandle", inputs=("value: T",), outputs=("handle: string",), attrs=("T: type",), stateful=True)
-register_op("GetSessionHandleV2", inputs=("value: T",), outputs=("handle: resource",), attrs=("T: type",), stateful=True)
-register_op("GetSessionTensor", inputs=("handle: string",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True)
-register_op("_HostCast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"))
+
+def _argument(c: ShapeContext) -> Shapes:
+    shapes = c.attrs.get("_output_shapes")
+    if shapes:
+        return [shapes[0].dims_tuple]
+    return [None]
+
+
+def _session_tensor(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    return [None] * c.num_outputs
+
+
+register_op("_Arg", outputs=("output: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=_argument)
+register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True, shape=nothing)
+register_op("GetSessionHandle", inputs=("value: T",), outputs=("handle: string",), attrs=("T: type",), stateful=True, shape=scalar)
+register_op("GetSessionHandleV2", inputs=("value: T",), outputs=("handle: resource",), attrs=("T: type",), stateful=True, shape=scalar)
+register_op(
+    "GetSessionTensor", inputs=("handle: string",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True, shape=_session_tensor
+)
+register_op(
+    "_HostCast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"), shape=unchanged
+)
 register_op(
     "_HostRecv",
     outputs=("tensor: tensor_type",),
@@ -23,6 +42,7 @@ register_op(
     ),
     stateful=True,
     distributed_communication=True,
+    shape=unknown,
 )
 register_op(
     "_HostSend",
@@ -36,6 +56,7 @@ register_op(
         "client_terminated: bool = false",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "Recv",
@@ -50,6 +71,7 @@ register_op(
     ),
     stateful=True,
     distributed_communication=True,
+    shape=unknown,
 )
 register_op(
     "_Recv",
@@ -64,8 +86,9 @@ register_op(
     ),
     stateful=True,
     distributed_communication=True,
+    shape=unknown,
 )
-register_op("_Retval", inputs=("input: T",), attrs=("T: type", "index: int >= 0"), stateful=True)
+register_op("_Retval", inputs=("input: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=nothing)
 register_op(
     "Send",
     inputs=("tensor: T",),
@@ -78,6 +101,7 @@ register_op(
         "client_terminated: bool = false",
     ),
     stateful=True,
+    shape=nothing,
 )
 register_op(
     "_Send",
@@ -91,4 +115,5 @@ register_op(
         "client_terminated: bool = false",
     ),
     stateful=True,
+    shape=nothing,
 )
