@@ -88,7 +88,7 @@ def backward_map(window: Window) -> AxisMap:
 
 _WORDS: Final = (
     "units", "out_height", "block", "x", "image_bytes", "y_row_bytes", "channels", "w",
-    "row_table", "runs", "run_table", "classes", "class_table", "out_width",
+    "row_table", "runs", "run_table", "class_table", "out_width",
 )  # fmt: skip
 
 
@@ -146,6 +146,22 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
     return KernelSource(s.text(), title=f"channelwise windows{text.title} {tile.kind}")
 
 
+def class_lists(maps: tuple[AxisMap, AxisMap], pitch: int, pixel: int, weight_columns: int = 1) -> tuple[list[int], list[int]]:
+    """The row table and the class table of `channelwise_source`. pitch, pixel: bytes of a row and a pixel of the input."""
+    rows, cols = maps
+    row_classes, col_classes = rows.classes, cols.classes
+    lists = [
+        [(dh * pitch + dw * pixel, (kh * weight_columns + kw) * pixel) for dh, kh in row_taps for dw, kw in col_taps]
+        for row_taps in row_classes
+        for col_taps in col_classes
+    ]
+    starts = np.cumsum([0, *(16 * len(taps) for taps in lists)])
+    class_table = [v for taps, start in zip(lists, starts) for v in (len(taps), 16 * len(lists) + int(start))]
+    class_table += [v for taps in lists for pair in taps for v in pair]
+    row_table = [v for start, taps in zip(rows.starts, rows.taps) for v in (start * pitch, row_classes.index(taps) * len(col_classes))]
+    return row_table, class_table
+
+
 def add_channelwise(
     call: CallBuilder,
     tile: Tile,
@@ -169,16 +185,7 @@ def add_channelwise(
     pixel = channels * size
     pitch = x_size[1] * pixel
     out_height, out_width = len(rows.starts), len(cols.starts)
-    row_classes, col_classes = rows.classes, cols.classes
-    lists = [
-        [(dh * pitch + dw * pixel, (kh * weight_columns + kw) * pixel) for dh, kh in row_taps for dw, kw in col_taps]
-        for row_taps in row_classes
-        for col_taps in col_classes
-    ]
-    starts = np.cumsum([0, *(16 * len(taps) for taps in lists)])
-    class_table = [v for taps, start in zip(lists, starts) for v in (len(taps), 16 * len(lists) + int(start))]
-    class_table += [v for taps in lists for pair in taps for v in pair]
-    row_table = [v for start, taps in zip(rows.starts, rows.taps) for v in (start * pitch, row_classes.index(taps) * len(col_classes))]
+    row_table, class_table = class_lists(maps, pitch, pixel, weight_columns)
     run_table = []
     for first, count, step, move, number in cols.runs():
         tiles = cover(count, CHANNELWISE_HEIGHT)
@@ -194,7 +201,7 @@ def add_channelwise(
     source = channelwise_tiles(tile, op)
     words: tuple[Word, ...] = (
         *(units, out_height, block, x, x_size[0] * pitch, row_bytes, channels, weights or 0),
-        *(call.table(row_table), len(run_table) // 8, call.table(run_table), len(lists), call.table(class_table), out_width),
+        *(call.table(row_table), len(run_table) // 8, call.table(run_table), call.table(class_table), out_width),
         *(Pointer("code", source=source, entry=entry) for entry in source.entries),
         *epilogue_words(call, text, operands, units * out_width, channels, True, (min(block, units) * row_bytes, chunks)),
     )

@@ -110,6 +110,20 @@ def loop(
     return phis
 
 
+def over_vectors(v: VectorBuilder, count: ir.Value, body: Callable[[ir.Value, ir.Value | None], None]) -> None:
+    """body(byte offset, None) for every whole vector of `count` elements, then body(byte offset, mask) for what is left."""
+    b = v.b
+    full, rest = b.sdiv(count, _const(v.lanes)), b.srem(count, _const(v.lanes))
+
+    def whole(i: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
+        body(b.mul(i, _const(v.bytes)), None)
+        return []
+
+    loop(b, full, [], whole)
+    with b.if_then(b.icmp_signed(">", rest, _const(0))):
+        body(b.mul(full, _const(v.bytes)), v.mask(rest))
+
+
 def _load_word(b: ir.IRBuilder, address: ir.Value, index: ir.Value | int = 0) -> ir.Value:
     offset = _const(8 * index) if isinstance(index, int) else b.mul(index, _const(8))
     return b.load(b.inttoptr(b.add(address, offset), _I64.as_pointer()))
@@ -289,17 +303,106 @@ def channelwise_tile(kind: str, lanes: int, height: int, op: str, fused: bool = 
                 else:
                     v.masked_store(acc[p], place, mask)
 
-        full, rest = b.sdiv(channels, _const(lanes)), b.srem(channels, _const(lanes))
-
-        def whole(i: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
-            vector(b.mul(i, _const(v.bytes)), None)
-            return []
-
-        loop(b, full, [], whole)
-        with b.if_then(b.icmp_signed(">", rest, _const(0))):
-            vector(b.mul(full, _const(v.bytes)), v.mask(rest))
+        over_vectors(v, channels, vector)
 
     return _intrinsic(8, emit)
 
 
 call_channelwise = call_address(8)
+
+
+def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
+    """Give one window's gradient back to the inputs it read: dx[taps[t]][c] += share of dy[c], for all channels c.
+
+    Arguments: x, taps, ntaps, dy, dx, channels; taps as for `channelwise_tile`. op: "max" gives all to the first tap that
+    holds the maximum of x (NaN never is it; to the first tap where nothing is above the lowest finite number), "mean" gives
+    every tap dy / ntaps and reads no x.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        x, taps, ntaps, dy, dx, channels = args
+        v = VectorBuilder(b, kind, lanes)
+        index_type = ir.VectorType(ir.IntType(8 * v.size), lanes)
+
+        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+            def load(address: ir.Value) -> ir.Value:
+                return v.load(address) if mask is None else v.masked_load(address, mask)
+
+            def index_of(i: ir.Value) -> ir.Value:
+                return v.splat(b.trunc(i, index_type.element) if v.size < 8 else i, index_type)
+
+            x_at, dx_at = b.add(x, offset), b.add(dx, offset)
+            share = load(b.add(dy, offset))
+            if op == "mean":
+                share = b.fdiv(share, v.splat(b.sitofp(ntaps, v.element)))
+                first = None
+            else:
+
+                def compare(i: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                    best, chosen = state
+                    value = load(b.add(x_at, _load_word(b, b.add(taps, b.mul(i, _const(16))))))
+                    better = b.fcmp_ordered(">", value, best)
+                    return [b.select(better, value, best), b.select(better, index_of(i), chosen)]
+
+                first = loop(b, ntaps, [v.splat_of(_LOWEST[kind]), ir.Constant(index_type, [0] * lanes)], compare)[1]
+
+            def give(i: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
+                place = b.add(dx_at, _load_word(b, b.add(taps, b.mul(i, _const(16)))))
+                part = share
+                if first is not None:
+                    part = b.select(b.icmp_signed("==", first, index_of(i)), share, v.splat_of(0))
+                value = b.fadd(load(place), part)
+                if mask is None:
+                    v.store(value, place)
+                else:
+                    v.masked_store(value, place, mask)
+                return []
+
+            loop(b, ntaps, [], give)
+
+        over_vectors(v, channels, vector)
+
+    return _intrinsic(6, emit)
+
+
+call_scatter = call_address(6)
+
+
+def multiply_reduce(kind: str, lanes: int, fused: bool = True) -> Any:
+    """total[c] += sum over p < count of x[p][c] * y[p][c], for all channels c.
+
+    Arguments: x, x_step, y, y_step, count, total, channels; steps are bytes from one p to the next.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        x, x_step, y, y_step, count, total, channels = args
+        v = VectorBuilder(b, kind, lanes, fused)
+        quads, rest = b.sdiv(count, _const(_UNROLL)), b.srem(count, _const(_UNROLL))
+
+        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+            def load(address: ir.Value) -> ir.Value:
+                return v.load(address) if mask is None else v.masked_load(address, mask)
+
+            def steps(n: int) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+                def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                    x_at, y_at, *acc = state
+                    for u in range(n):
+                        acc[u] = v.fma(load(x_at), load(y_at), acc[u])
+                        x_at, y_at = b.add(x_at, x_step), b.add(y_at, y_step)
+                    return [x_at, y_at, *acc]
+
+                return body
+
+            state = [b.add(x, offset), b.add(y, offset), *[v.splat_of(0)] * _UNROLL]
+            state = loop(b, quads, state, steps(_UNROLL))
+            acc = loop(b, rest, state, steps(1))[2:]
+            place = b.add(total, offset)
+            value = b.fadd(load(place), b.fadd(b.fadd(acc[0], acc[1]), b.fadd(acc[2], acc[3])))
+            if mask is None:
+                v.store(value, place)
+            else:
+                v.masked_store(value, place, mask)
+
+        over_vectors(v, channels, vector)
+
+    return _intrinsic(7, emit)
