@@ -56,7 +56,7 @@ def sqrt_grad(y: Complex, dy: Complex) -> Complex:
 def rsqrt_grad(y: Complex, dy: Complex) -> Complex:
     """-0.5 dy conj(y)^3."""
     z = y.conj()
-    return z.of(-0.5) * (dy * z) * (z * z)
+    return (dy * z) * (z.of(-0.5) * (z * z))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
@@ -272,11 +272,12 @@ def _asinh(z: Complex) -> Complex:
 
 @_function
 def _atanh(z: Complex) -> Complex:
-    square = z.im * z.im
-    gap = 1.0 - z.re
-    re = 0.25 * elementary.log1p(4.0 * z.re / (gap * gap + square))
-    im = 0.5 * trigonometric.atan2_64(z.im * 2.0, gap * (z.re + 1.0) - square)
-    return Complex(re, im)
+    # in the right half plane nothing cancels
+    a, square = fabs(z.re), z.im * z.im
+    gap = 1.0 - a
+    re = 0.25 * elementary.log1p(4.0 * a / (gap * gap + square))
+    im = 0.5 * trigonometric.atan2_64(z.im * 2.0, gap * (a + 1.0) - square)
+    return Complex(copysign(re, z.re), im)
 
 
 @_function

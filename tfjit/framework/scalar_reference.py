@@ -285,13 +285,13 @@ def softsign(x: Array) -> Array:
 
 
 def relu_grad(dy: Array, x: Array) -> Array:
-    """dy where x > 0, else 0."""
-    return np.where(x > 0, dy, _constant(dy, 0))
+    """dy times (x > 0): an infinite dy gives NaN where x <= 0."""
+    return dy * (x > 0).astype(dy.dtype)
 
 
 def relu6_grad(dy: Array, x: Array) -> Array:
-    """dy where 0 < x < 6, else 0."""
-    return np.where((x > 0) & (x < 6), dy, _constant(dy, 0))
+    """dy times (0 < x < 6)."""
+    return dy * ((x > 0) & (x < 6)).astype(dy.dtype)
 
 
 def elu_grad(dy: Array, y: Array) -> Array:
@@ -337,7 +337,7 @@ def sqrt_grad(y: Array, dy: Array) -> Array:
 def rsqrt_grad(y: Array, dy: Array) -> Array:
     """-dy y^3 / 2, y conjugated."""
     y = _conjugate(y)
-    return multiply(multiply(_constant(y, -0.5), multiply(dy, y)), multiply(y, y))
+    return multiply(multiply(dy, y), multiply(_constant(y, -0.5), multiply(y, y)))
 
 
 def reciprocal_grad(y: Array, dy: Array) -> Array:

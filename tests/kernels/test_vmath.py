@@ -1,0 +1,231 @@
+"""Compiled expressions of the elementwise table against TensorFlow, and the vector math against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import elementwise_cases as cases
+from tfjit.framework import dtypes as d
+from tfjit.framework.dtypes import DType
+from tfjit.framework.elementwise import TABLE, Elementwise
+from tfjit.kernels import expressions
+from tfjit.kernels.program import Program, ScalarOp
+from tfjit.kernels.registry import Unsupported
+from tfjit.kernels.source import Source
+
+numba = pytest.importorskip("numba")
+
+PER_KERNEL = 12
+
+
+def in_memory(array: Any) -> Any:
+    """The array as generated code sees it: bits for the narrow floats, bytes for bool."""
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    return array.view(np.uint16) if array.dtype.itemsize == 2 and array.dtype.kind not in "iu" else array
+
+
+def compile_program(program: Program) -> Any:
+    """A function (inputs.., outputs..) -> status over flat arrays."""
+    source = Source()
+    for line in expressions.IMPORTS:
+        source.line(line)
+    values = [*program.inputs, *(op.dtype for op in program.ops)]
+    ins, outs = [f"x{i}" for i in range(len(program.inputs))], [f"o{i}" for i in range(len(program.outputs))]
+    with source.block(f"def kernel({', '.join(ins + outs)}):"):
+        source.line("failed = int64(0)")
+        with source.block("for i in range(o0.size):"):
+            for name, dtype in zip(ins, program.inputs):
+                source.line(f"a_{name} = {expressions.loaded(dtype, f'{name}[i]')}")
+            results = expressions.emit_program(source, program, [f"a_{name}" for name in ins], "failed")
+            for name, result, k in zip(outs, results, program.outputs):
+                source.line(f"{name}[i] = {expressions.stored(values[k], result)}")
+        source.line("return failed")
+    scope: dict[str, Any] = {}
+    exec(source.text(), scope)
+    return numba.njit(error_model="numpy")(scope["kernel"])
+
+
+def run_program(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], int]:
+    """(outputs, status) of a program over flat arrays."""
+    values = [*program.inputs, *(op.dtype for op in program.ops)]
+    outputs = [np.empty(len(inputs[0]), np.dtype(values[k].as_numpy_dtype)) for k in program.outputs]
+    status = compile_program(program)(*map(in_memory, inputs), *map(in_memory, outputs))
+    return outputs, status
+
+
+def input_dtypes(row: Elementwise, dtype: DType) -> tuple[DType, ...]:
+    """Dtypes of the inputs `elementwise_cases.inputs_for` makes."""
+    signature = row.signature if row.arity >= 0 else ("T", "T", "T")
+    return tuple(d.bool if entry == "bool" else dtype for entry in signature)
+
+
+def batches() -> list[Any]:
+    """Cases of one dtype in groups that share a kernel, since each compilation costs tens of milliseconds."""
+    params = []
+    by_dtype = sorted(cases.cases(), key=lambda case: case[1].as_datatype_enum)
+    for dtype, group in groupby(by_dtype, key=lambda case: case[1]):
+        rows = [row for row, _ in group]
+        for k in range(0, len(rows), PER_KERNEL):
+            params.append(pytest.param(rows[k : k + PER_KERNEL], dtype, id=f"{dtype.name}-{rows[k].op}"))
+    return params
+
+
+@pytest.mark.parametrize(("rows", "dtype"), batches())
+def test_expression_agrees_with_tensorflow(rows: list[Elementwise], dtype: DType):
+    pytest.importorskip("tensorflow")
+    inputs = [cases.inputs_for(row, dtype) for row in rows]
+    attrs = [cases.attrs_for(row, dtype) for row in rows]
+    in_dtypes = [input_dtypes(row, dtype) for row in rows]
+    flat = [t for types in in_dtypes for t in types]
+    ops, first = [], 0
+    for row, types, values in zip(rows, in_dtypes, attrs):
+        args = tuple(range(first, first + len(types)))
+        ops.append(ScalarOp(row.op, args, row.result_dtype(dtype, values), tuple((name, values[name]) for name in row.attrs)))
+        first += len(types)
+    program = Program(tuple(flat), tuple(ops), tuple(range(len(flat), len(flat) + len(ops))))
+    outputs, status = run_program(program, [x for arrays in inputs for x in arrays])
+    assert status == 0
+    problems = []
+    for row, arrays, values, found in zip(rows, inputs, attrs, outputs):
+        expected = cases.tensorflow_answer(row, arrays, values)
+        bad = cases.mismatches(row, found, expected)
+        if bad.size:
+            problems.append(cases.describe(row, dtype, arrays, found, expected, bad))
+    assert not problems, "\n".join(problems)
+
+
+CASTABLE = [t for t in d.ALL if t.is_numeric and t.size <= 16 and not t.name.startswith(("float8", "float4", "int4", "uint4", "int2", "uint2"))]
+CASTABLE.append(d.bool)
+
+
+@pytest.mark.parametrize("source", CASTABLE, ids=lambda t: t.name)
+def test_cast_agrees_with_tensorflow(source: DType):
+    tf = pytest.importorskip("tensorflow")
+    row = next(row for row in TABLE if row.op == "Cast")
+    rng = np.random.default_rng(source.as_datatype_enum)
+    x = cases.random_values(source, rng)
+    if source.is_floating or source.is_complex:
+        # in range everywhere: narrow integer casts out of range are what TensorFlow's packet and scalar code disagree on
+        x = np.where(np.abs(x) > 100, np.ones_like(x), x)
+        x = np.where(np.isnan(x), np.ones_like(x), np.abs(x))
+    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target),)) for target in CASTABLE)
+    outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
+    for target, found in zip(CASTABLE, outputs):
+        expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name)).numpy()
+        reference = np.asarray(row.reference(x, DstT=target))
+        for name, answer in (("compiled", found), ("reference", reference)):
+            bad = cases.mismatches(row, answer, expected)
+            assert bad.size == 0, f"{name} -> {target.name}\n" + cases.describe(row, source, (x,), answer, expected, bad)
+
+
+@pytest.mark.parametrize("source", [d.float32, d.float64, d.bfloat16, d.float16], ids=lambda t: t.name)
+def test_cast_out_of_range_is_the_packet_result(source: DType):
+    tf = pytest.importorskip("tensorflow")
+    row = next(row for row in TABLE if row.op == "Cast")
+    targets = [d.int32, d.int64, d.uint32, d.uint64, d.int8, d.int16, d.uint8, d.uint16]
+    x = np.array([np.nan, np.inf, -np.inf, 1e9, -1e9, 3e9, 2147483648, -2147483648, 1e10, -1e10, 9.3e18, -9.3e18, 1.9e19, 300, -200, 4e4, -4e4])
+    with np.errstate(over="ignore"):
+        x = np.repeat(x.astype(source.as_numpy_dtype), 64)
+    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target),)) for target in targets)
+    outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
+    for target, found in zip(targets, outputs):
+        assert np.array_equal(found, row.reference(x, DstT=target)), target
+        if target is d.uint8 and source in (d.float64, d.float16):
+            continue  # beyond 2^15 TensorFlow's packets of these give 0, saturating to int16 on the way
+        expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name)).numpy()
+        bad = cases.mismatches(row, found, expected)
+        assert bad.size == 0, f"-> {target.name}\n" + cases.describe(row, source, (x,), found, expected, bad)
+
+
+def test_integer_division_reports_zero():
+    ops = (ScalarOp("FloorDiv", (0, 1), d.int32), ScalarOp("AddV2", (2, 0), d.int32))
+    program = Program((d.int32, d.int32), ops, (3,))
+    assert expressions.program_errors(program) == {1: ("InvalidArgumentError", "Integer division by zero")}
+    x, y = np.arange(10, dtype=np.int32), np.ones(10, np.int32)
+    assert run_program(program, [x, y])[1] == 0
+    y[7] = 0
+    assert run_program(program, [x, y])[1] == 1
+    with pytest.raises(ValueError, match="FloorDiv may fail"):
+        expressions.emit_program(Source(), program, ["x", "y"])
+
+
+def test_negative_integer_power_reports():
+    program = Program((d.int64, d.int64), (ScalarOp("Pow", (0, 1), d.int64),), (2,))
+    (found,), status = run_program(program, [np.array([2, 3, -3]), np.array([10, 4, 3])])
+    assert status == 0
+    assert found.tolist() == [1024, 81, -27]
+    assert run_program(program, [np.array([2]), np.array([-1])])[1] == 2
+
+
+def test_float_division_cannot_fail():
+    program = Program((d.float32, d.float32), (ScalarOp("FloorDiv", (0, 1), d.float32),), (2,))
+    assert expressions.program_errors(program) == {}
+
+
+def test_unsupported_is_said():
+    with pytest.raises(Unsupported, match="MatMul"):
+        expressions.emit_op("MatMul", ["x", "y"], [d.float32, d.float32], d.float32)
+    with pytest.raises(Unsupported, match="string"):
+        expressions.emit_op("AddV2", ["x", "y"], [d.string, d.string], d.string)
+    with pytest.raises(ValueError, match="alpha"):
+        expressions.emit_op("LeakyRelu", ["x"], [d.float32], d.float32)
+
+
+def test_no_contraction_across_ops():
+    x, y, z = (np.random.default_rng(k).standard_normal(1000).astype(np.float32) for k in range(3))
+    ops = (ScalarOp("Mul", (0, 1), d.float32), ScalarOp("AddV2", (3, 2), d.float32))
+    (found,), _ = run_program(Program((d.float32,) * 3, ops, (4,)), [x, y, z])
+    assert np.array_equal(found, x * y + z)
+
+
+@pytest.mark.parametrize("dtype", [d.float16, d.bfloat16], ids=lambda t: t.name)
+def test_narrow_floats_convert_exactly(dtype: DType):
+    bits = np.arange(1 << 16, dtype=np.uint16).view(dtype.as_numpy_dtype)
+    program = Program((dtype,), (ScalarOp("Cast", (0,), d.float32, (("DstT", d.float32),)),), (0, 1))
+    (same, wide), _ = run_program(program, [bits])
+    expected = bits.astype(np.float32)
+    numbers = ~np.isnan(expected)
+    assert np.array_equal(same.view(np.uint16)[numbers], bits.view(np.uint16)[numbers])
+    assert np.array_equal(wide[numbers], expected[numbers])
+    assert np.isnan(wide[~numbers]).all()
+
+
+def test_narrow_rounding_is_to_nearest_even():
+    import ml_dtypes
+
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 1 << 18, dtype=np.uint32)
+    x = bits.view(np.float32)
+    with np.errstate(over="ignore"):
+        for dtype, numpy_dtype in ((d.bfloat16, ml_dtypes.bfloat16), (d.float16, np.float16)):
+            program = Program((d.float32,), (ScalarOp("Cast", (0,), dtype, (("DstT", dtype),)),), (1,))
+            (found,), _ = run_program(program, [x])
+            expected = x.astype(numpy_dtype)
+            numbers = ~np.isnan(x)
+            assert np.array_equal(found.view(np.uint16)[numbers], expected.view(np.uint16)[numbers])
+            assert np.isnan(found[~numbers].astype(np.float32)).all()
+
+
+def test_half_conversion_without_instructions(monkeypatch: pytest.MonkeyPatch):
+    from tfjit.kernels.vmath import bits as bit_functions
+
+    monkeypatch.setattr(bit_functions, "_converts_half", lambda: False)
+    test_narrow_floats_convert_exactly(d.float16)
+    test_narrow_rounding_is_to_nearest_even()
+
+
+def test_loops_vectorise():
+    """No call is left in a loop of common functions, and it works on vectors."""
+    names = ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Softplus", "Sin", "Rsqrt", "Relu", "Elu", "Expm1", "Log1p"]
+    for name in names:
+        program = Program((d.float32,), (ScalarOp(name, (0,), d.float32),), (1,))
+        kernel = compile_program(program)
+        x = np.ones(64, np.float32)
+        kernel(x, np.empty_like(x))
+        (llvm,) = kernel.inspect_llvm().values()
+        assert " x float>" in llvm, name
