@@ -188,7 +188,7 @@ def add_convolution(
     share_columns = share_columns and chunks > 1
     band_bytes = -(-((band_rows - 1) * rows.stride + rows.extent) * pitch // 64) * 64
     band: Word = call.temp(band_bytes * chunks) if copies else 0
-    parts = depth_blocks(tile, len(segments), k)
+    parts = depth_blocks(len(segments), k)
     left, skip, copied, right = _column_words(spec, pixel)
     tiles = matmul_tiles(tile)
     words: tuple[Word, ...] = (

@@ -31,6 +31,7 @@ class MatMulSpec:
     """matrices products of a [m, k] and b [k, n]. a_offsets, b_numbers: for each, where its a begins (bytes) and which b it takes.
 
     a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next; one of them is an element.
+    segments: the sum's terms come in runs of k, which begin that many bytes from a.
     """
 
     m: int
@@ -40,6 +41,7 @@ class MatMulSpec:
     a_step: int
     a_offsets: tuple[int, ...] = (0,)
     b_numbers: tuple[int, ...] = (0,)
+    segments: tuple[int, ...] = (0,)
 
 
 _WORDS: Final = (
@@ -104,7 +106,7 @@ def add_product(
     tiles = matmul_tiles(tile, transposed)
     rows = cover(spec.m, tile.height)
     matrices = len(spec.a_offsets)
-    depth = max(spec.k, 1)
+    depth = max(plan.depth, 1)
     block = min(
         max(1, _A_BLOCK_BYTES // (depth * size * rows.height)),
         max(_BLOCK_TILES, _C_BLOCK_BYTES // (spec.n * size * rows.height)),
@@ -118,7 +120,7 @@ def add_product(
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
         block = max(1, min(rows.count, -(-block * rows.height // repeat) * repeat // rows.height))
-    parts = depth_blocks(tile, 1, spec.k)
+    parts = depth_blocks(len(spec.segments), spec.k)
     words: tuple[Word, ...] = (
         matrices,
         call.table(flat([(a_offset, number * plan.nbytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
@@ -126,7 +128,7 @@ def add_product(
         *rows.pointers(tiles),
         *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
         *(packed, len(plan.panels), table),
-        *(len(parts), part_table(call, parts, [0], spec.k, spec.a_step)),
+        *(len(parts), part_table(call, parts, spec.segments, spec.k, spec.a_step)),
         *epilogue_words(call, text, operands, whole, spec.n, not share_columns, (block * rows.height * spec.n * size, chunks)),
     )
     call.launch(Launch(matmul_source(tile, text), words, chunks=chunks, cost_ns=cost))

@@ -177,7 +177,7 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
     return target
 
 
-def depth_blocks(tile: Tile, segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
+def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
     """Cut a sum over segments x k terms into parts that are added up in C: (first segment, segments, first term, terms) each.
 
     One chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.

@@ -92,8 +92,7 @@ def test_row_cover_is_exact(rows: int) -> None:
 
 @pytest.mark.parametrize(("segments", "k"), [(1, 0), (1, 5), (1, 1000), (3, 9), (3, 768), (49, 64), (25, 1)])
 def test_depth_blocks_cover_the_sum(segments: int, k: int) -> None:
-    tile = tiles.tile_of(dtypes.float32)
-    seen = [(s, q) for first, n, start, terms in packing.depth_blocks(tile, segments, k) for s in range(first, first + n)
+    seen = [(s, q) for first, n, start, terms in packing.depth_blocks(segments, k) for s in range(first, first + n)
             for q in range(start, start + terms)]  # fmt: skip
     assert seen == [(s, q) for s in range(segments) for q in range(k)]
 

@@ -1,0 +1,260 @@
+"""Gradients of convolutions, dense and depthwise, NHWC."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+import numpy as np
+
+from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.channelwise import add_channelwise, backward_map
+from tfjit.kernels.cpu.conv import ConvSpec, add_convolution, native_layout
+from tfjit.kernels.cpu.driver import write_words
+from tfjit.kernels.cpu.epilogue import epilogue_text
+from tfjit.kernels.cpu.matmul import MatMulSpec, add_product
+from tfjit.kernels.cpu.packing import MatrixLayout, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.tiles import Tile, tile_of
+from tfjit.kernels.cpu.window import Window
+from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
+from tfjit.kernels.source import KernelSource, Source
+
+_MAX_CHUNKS: Final = 32
+
+
+def _windows(node: NodeSpec, x_shape: tuple[int, ...], filter_shape: tuple[int, ...]) -> tuple[Window, Window]:
+    return native_layout(node).windows(x_shape[1], x_shape[2], (filter_shape[0], filter_shape[1]))
+
+
+def _require(dtype_of: TensorSpec, *others: TensorSpec) -> Tile:
+    for other in others:
+        if other.dtype is not dtype_of.dtype:
+            raise Unsupported(f"convolution of {dtype_of.dtype.name} and {other.dtype.name}")
+    return tile_of(dtype_of.dtype)
+
+
+def zero_call(nbytes: int) -> NativeCall:
+    """Output 0 filled with zeros."""
+    return NativeCall((Launch(zero_source(), (Pointer("out", 0), nbytes), cost_ns=costs.FIXED_NS + 0.02 * nbytes),) if nbytes else ())
+
+
+@functools.cache
+def zero_source() -> KernelSource:
+    """Words: address, bytes to set to zero."""
+    s = Source()
+    s.line("# zeros")
+    s.line("from tfjit.kernels.intrinsics import fill_bytes, word")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        s.line("size = word(args, 3)")
+        s.line("first = size * chunk // nchunks")
+        s.line("fill_bytes(word(args, 2) + first, 0, size * (chunk + 1) // nchunks - first)")
+    return KernelSource(s.text(), title="zeros")
+
+
+def mirrored(window: Window) -> Window:
+    """The window over the spread-out gradient of `window`'s outputs that gives the gradient of its inputs (filter turned round)."""
+    length = (window.out - 1) * window.stride + 1
+    before = window.extent - 1 - window.before
+    return Window(length, window.size, 1, window.dilation, before, window.length - 1 + window.extent - before - length)
+
+
+@native("Conv2DBackpropInput")
+def _input_gradient(node: NodeSpec) -> NativeCall:
+    """A convolution of out_backprop with the filter turned round, its channels swapped; strides spread the gradient with zeros."""
+    _, w, dy = node.inputs
+    dx = node.outputs[0]
+    tile = _require(dy, w)
+    k_h, k_w, in_c, out_c = w.shape
+    batch, _, _, channels = dx.shape
+    if channels != in_c:
+        raise Unsupported("the gradient of a grouped convolution")
+    rows, cols = _windows(node, dx.shape, w.shape)
+    if dx.size == 0 or dy.size == 0 or w.size == 0:
+        return zero_call(dx.nbytes)
+    call = CallBuilder(node.constants)
+    depth, size = k_h * k_w * out_c, tile.size
+    plan = plan_panels(tile, depth, in_c)
+    table = call.table(plan.table())
+    value = node.constants.get(1)
+    if value is not None:
+        packed = call.constant(plan.pack(np.ascontiguousarray(value[::-1, ::-1].transpose(0, 1, 3, 2)).reshape(depth, in_c)))
+    else:
+        tap = in_c * out_c * size
+        layout = MatrixLayout(k_h * k_w, -tap, out_c, size, out_c * size, start=(k_h * k_w - 1) * tap)
+        packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
+    spec = ConvSpec(batch, mirrored(rows), mirrored(cols), out_c, in_c, spread=(rows.stride, cols.stride))
+    add_convolution(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ())
+    return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * k_h * k_w * in_c)
+
+
+_PAD_WORDS: Final = ("units", "height", "in_height", "before", "x", "row_bytes", "target", "pitch", "left", "skip", "copy", "right")
+
+
+@functools.cache
+def pad_source() -> KernelSource:
+    """Copies images with a border of zeros; a unit is a row of the result. Words: those of _PAD_WORDS."""
+    s = Source()
+    s.line("# pad images with zeros")
+    s.line("from tfjit.kernels.intrinsics import copy_bytes, fill_bytes, word")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        write_words(s, *_PAD_WORDS)
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("image = (first + unit) // height")
+            s.line("row = (first + unit) - image * height - before")
+            s.line("at = target + (first + unit) * pitch")
+            with s.block("if row < 0 or row >= in_height:"):
+                s.line("fill_bytes(at, 0, pitch)")
+            with s.block("else:"):
+                s.line("fill_bytes(at, 0, left)")
+                s.line("copy_bytes(at + left, x + (image * in_height + row) * row_bytes + skip, copy)")
+                s.line("fill_bytes(at + left + copy, 0, right)")
+    return KernelSource(s.text(), title="pad images")
+
+
+def _padded(call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Window, pixel: int) -> tuple[Pointer, int, int]:
+    """(where, rows, bytes of a row) of images that hold all their windows read; copied only where the windows leave them."""
+    if all(w.before == 0 and w.padded <= w.length for w in (rows, cols)):
+        return x, rows.length, cols.length * pixel
+    first, last = max(0, -cols.before), min(cols.length, cols.padded - cols.before)
+    left, copied = max(0, cols.before), max(0, last - first)
+    pitch = cols.padded * pixel
+    target = call.temp(batch * rows.padded * pitch)
+    units = batch * rows.padded
+    cost = costs.FIXED_NS + 8.0 * units + 0.03 * units * pitch
+    words: tuple[Word, ...] = (
+        *(units, rows.padded, rows.length, rows.before, x, cols.length * pixel, target, pitch),
+        *(left * pixel, first * pixel, copied * pixel, (cols.padded - left - copied) * pixel),
+    )
+    call.launch(Launch(pad_source(), words, chunks=costs.chunks_for(cost, min(_MAX_CHUNKS, units)), cost_ns=cost))
+    return target, rows.padded, pitch
+
+
+@native("Conv2DBackpropFilter")
+def _filter_gradient(node: NodeSpec) -> NativeCall:
+    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels; no im2col."""
+    x, _, dy = node.inputs
+    dw = node.outputs[0]
+    tile = _require(dy, x)
+    k_h, k_w, in_c, out_c = dw.shape
+    batch, _, _, channels = x.shape
+    if channels != in_c:
+        raise Unsupported("the gradient of a grouped convolution")
+    rows, cols = _windows(node, x.shape, dw.shape)
+    if dw.size == 0 or dy.size == 0:
+        return zero_call(dw.nbytes)
+    call = CallBuilder(node.constants)
+    size = tile.size
+    pixel = channels * size
+    pixels = batch * rows.out * cols.out
+    plan = plan_panels(tile, pixels, out_c)
+    table = call.table(plan.table())
+    packed = pack_at_run_time(call, plan, table, Pointer("in", 2), MatrixLayout(1, 0, pixels, out_c * size, size))
+    source, height, pitch = _padded(call, Pointer("in", 0), batch, rows, cols, pixel)
+    taps = tuple(kh * rows.dilation * pitch + kw * cols.dilation * pixel for kh in range(k_h) for kw in range(k_w))
+    lines = tuple((b * height + oh * rows.stride) * pitch for b in range(batch) for oh in range(rows.out))
+    spec = MatMulSpec(in_c, cols.out, out_c, size, cols.stride * pixel, taps, (0,) * len(taps), lines)
+    add_product(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), source, ())
+    return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * pixels * out_c * len(taps) * in_c)
+
+
+@native("DepthwiseConv2dNativeBackpropInput")
+def _depthwise_input_gradient(node: NodeSpec) -> NativeCall:
+    """Every input position gathers the outputs it went into."""
+    _, w, dy = node.inputs
+    dx = node.outputs[0]
+    tile = _require(dy, w)
+    if w.shape[3] != 1:
+        raise Unsupported("the gradient of a depthwise convolution with several results a channel")
+    rows, cols = _windows(node, dx.shape, w.shape)
+    if dx.size == 0 or dy.size == 0:
+        return zero_call(dx.nbytes)
+    call = CallBuilder(node.constants)
+    maps = backward_map(rows), backward_map(cols)
+    text = epilogue_text(None, dy.dtype)
+    batch, channels = dx.shape[0], dx.shape[3]
+    add_channelwise(call, tile, "fma", text, maps, batch, (rows.out, cols.out), channels, Pointer("in", 2), Pointer("in", 1), cols.size)
+    return call.finish(dx.nbytes + dy.nbytes + w.nbytes, 2 * dy.size * rows.size * cols.size)
+
+
+_REDUCE_WORDS: Final = (
+    "units", "blocks", "block_channels", "channels", "x", "image_bytes", "row_bytes", "column_step", "row_step", "dy",
+    "dy_row_bytes", "dw", "batch", "out_height", "tap_table",
+)  # fmt: skip
+
+
+@functools.cache
+def depthwise_filter_source(tile: Tile) -> KernelSource:
+    """Gradient of a depthwise filter; a unit is a block of channels of one tap.
+
+    Words: those of _REDUCE_WORDS. tap_table: rows (first output row, last, byte offset of the first output column in x, in dy,
+    output columns, byte offset of output row 0 in x).
+    """
+    s = Source()
+    s.line(f"# depthwise filter gradient {tile.kind} {tile.isa}")
+    s.line("from tfjit.kernels.intrinsics import fill_bytes, word")
+    s.line("from tfjit.kernels.cpu.vector_ir import multiply_reduce")
+    s.line(f"reduce = multiply_reduce({tile.kind!r}, {tile.lanes}, {tile.fused})")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        write_words(s, *_REDUCE_WORDS)
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("tap = (first + unit) // blocks")
+            s.line("start = ((first + unit) - tap * blocks) * block_channels")
+            s.line("own = min(block_channels, channels - start)")
+            s.line("entry = tap_table + tap * 48")
+            s.line("top = word(entry, 0)")
+            s.line("last = word(entry, 1)")
+            s.line(f"x_start = x + start * {tile.size} + word(entry, 2) + word(entry, 5)")
+            s.line(f"dy_start = dy + start * {tile.size} + word(entry, 3)")
+            s.line("count = word(entry, 4)")
+            s.line(f"total = dw + (tap * channels + start) * {tile.size}")
+            s.line(f"fill_bytes(total, 0, own * {tile.size})")
+            with s.block("for image in range(batch):"), s.block("for line in range(top, last):"):
+                s.line("x_at = x_start + image * image_bytes + line * row_step")
+                s.line("dy_at = dy_start + (image * out_height + line) * dy_row_bytes")
+                s.line(f"reduce(x_at, column_step, dy_at, channels * {tile.size}, count, total, own)")
+    return KernelSource(s.text(), title=f"depthwise filter gradient {tile.kind}")
+
+
+def _valid_outputs(window: Window, tap: int) -> tuple[int, int]:
+    """Half-open range of the outputs whose tap `tap` lies inside the input."""
+    shift = tap * window.dilation - window.before
+    first = max(0, -(shift // window.stride)) if shift < 0 else 0
+    last = min(window.out, (window.length - 1 - shift) // window.stride + 1)
+    return first, max(first, last)
+
+
+@native("DepthwiseConv2dNativeBackpropFilter")
+def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
+    x, _, dy = node.inputs
+    dw = node.outputs[0]
+    tile = _require(dy, x)
+    if dw.shape[3] != 1:
+        raise Unsupported("the gradient of a depthwise convolution with several results a channel")
+    rows, cols = _windows(node, x.shape, dw.shape)
+    if dw.size == 0 or dy.size == 0:
+        return zero_call(dw.nbytes)
+    call = CallBuilder(node.constants)
+    batch, height, width, channels = x.shape
+    pixel = channels * tile.size
+    pitch = width * pixel
+    table = []
+    for kh in range(rows.size):
+        for kw in range(cols.size):
+            top, last = _valid_outputs(rows, kh)
+            left, right = _valid_outputs(cols, kw)
+            x_left = (left * cols.stride + kw * cols.dilation - cols.before) * pixel
+            table += [top, last, x_left, left * pixel, right - left, (kh * rows.dilation - rows.before) * pitch]
+    taps = rows.size * cols.size
+    blocks = -(-channels // 64)
+    units = taps * blocks
+    cost = costs.FIXED_NS + taps * batch * rows.out * (5.0 + 0.8 * cols.out * -(-channels // tile.lanes))
+    words: tuple[Word, ...] = (
+        *(units, blocks, 64, channels, Pointer("in", 0), height * pitch, pitch, cols.stride * pixel, rows.stride * pitch),
+        *(Pointer("in", 2), cols.out * pixel, Pointer("out", 0), batch, rows.out, call.table(table)),
+    )
+    chunks = costs.chunks_for(cost, min(_MAX_CHUNKS, units))
+    call.launch(Launch(depthwise_filter_source(tile), words, chunks=chunks, cost_ns=cost))
+    return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * dy.size * taps)
