@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
@@ -77,6 +78,7 @@ class SessionFactory(ABC):
     @classmethod
     def get_factory(cls, options: SessionOptions) -> SessionFactory:
         """The one factory that accepts `options`. Raises NotFoundError when none does, InternalError when several do."""
+        importlib.import_module("tfjit.runtime.direct_session")  # registers itself; not before a session is wanted
         with cls._lock:
             factories = dict(cls._factories)
         accepted = {name: factory for name, factory in factories.items() if factory.accepts_options(options)}

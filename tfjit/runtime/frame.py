@@ -226,7 +226,8 @@ class Propagator:
                 self._settle(child, 0, ready)
         elif item.is_exit:
             if dead:
-                frame.dead_exits.append(item)
+                if iteration == frame.latest:  # an earlier iteration's exit is dead because the loop went on
+                    frame.dead_exits.append(item)
             else:
                 assert frame.parent is not None
                 self._activate(item, frame.parent, frame.parent_iteration, False, outputs, ready)
@@ -269,6 +270,7 @@ class Propagator:
 
     def _open(self, frame: Frame, ready: list[Tagged]) -> None:
         frame.latest += 1
+        frame.dead_exits.clear()
         frame.iterations[frame.latest] = _Iteration()
         for item, value in frame.invariants:
             self._activate(item, frame, frame.latest, value is DEAD, [value], ready)

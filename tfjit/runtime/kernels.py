@@ -1,5 +1,6 @@
-"""Imports every module that registers a runtime kernel."""
+"""Imports every module that registers a kernel."""
 
+from tfjit.kernels import cpu
 from tfjit.runtime import queues, state_kernels, transfer_kernels
 
-__all__ = ["queues", "state_kernels", "transfer_kernels"]
+__all__ = ["cpu", "queues", "state_kernels", "transfer_kernels"]
