@@ -25,6 +25,7 @@ from typing import Any
 from tfjit.kernels.object_file import ObjectFile, write_atomically
 
 _NICE = 10
+_CACHE_BYTES = 512 << 20  # some 100,000 kernels
 _IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
 _RAISED = "tfjit_kernel_raised"  # called by an entry whose function can return an exception; no process has it
 
@@ -172,6 +173,32 @@ def _lines(descriptor: int, idle_seconds: float) -> Iterator[bytes]:
         yield from lines
 
 
+def prune(directory: Path, limit_bytes: int) -> int:
+    """Keep a cache directory under a size: drop the kernels used longest ago until half of it is left. Returns how many.
+
+    Files of an hour stay whatever the size: another process may be about to load them. So does nothing that is not ours.
+    """
+    try:
+        found = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(directory) if entry.is_file()]
+    except OSError:
+        return 0
+    old = time.time() - 3600
+    total, dropped = sum(size for _, size, _ in found), 0
+    leftovers = [path for mtime, _, path in found if path.endswith(".tmp") and mtime < old]  # of processes that were killed
+    if total > limit_bytes:
+        for mtime, size, path in sorted(found):
+            if total <= limit_bytes // 2 or mtime >= old:
+                break
+            if path.endswith(".o"):
+                leftovers += [path, path[:-2] + ".py"]
+                total -= size
+                dropped += 1
+    for path in leftovers:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return dropped
+
+
 def main() -> None:
     """Serve requests until stdin closes, or nobody has asked for anything for a while."""
     if hasattr(os, "nice"):
@@ -186,8 +213,13 @@ def main() -> None:
         answers.write(json.dumps({"fatal": f"Numba cannot be imported: {type(error).__name__}: {error}"}).encode() + b"\n")
         os._exit(1)
     answers.write(b'{"ready": true}\n')
+    pruned = False
     for line in _lines(0, _IDLE_SECONDS):
-        answer = _serve(json.loads(line))
+        request = json.loads(line)
+        if request["directory"] and not pruned:
+            prune(Path(request["directory"]), _CACHE_BYTES)
+            pruned = True
+        answer = _serve(request)
         try:
             answers.write(json.dumps(answer).encode() + b"\n")
         except OSError:

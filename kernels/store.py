@@ -35,6 +35,7 @@ from pathlib import Path
 
 from tfjit.framework import settings
 from tfjit.kernels import loader
+from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.object_file import DamagedObject, ObjectFile, write_atomically
 from tfjit.kernels.source import KernelSource
 
@@ -43,7 +44,9 @@ log = logging.getLogger("tfjit.cache")
 _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
 _PACKAGE = "tfjit.kernels"
+_LONG_QUEUE = 6  # kernels, per worker
 _IN_FLIGHT = 2  # requests given to one worker: it never waits for the next, and little is lost when it dies
+_TOUCH_SECONDS = 86400.0
 _FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
 
 
@@ -274,7 +277,8 @@ class KernelStore:
         self._thread: threading.Thread | None = None
         self._queue: deque[str] = deque()  # keys for the workers
         self._workers: list[_Worker] = []
-        self._max_workers = 1
+        self._max_workers = max(1, min(4, available_cpus() // 4))
+        self._wanted_workers = 1
         self._deaths: dict[str, int] = {}
         self._again: list[KernelSource] = []  # what was under way when this process was forked
         self._closed = False
@@ -373,7 +377,7 @@ class KernelStore:
         Raises CompileError when one is refused, TimeoutError after `timeout` seconds.
         """
         with self._lock:
-            self._max_workers = max(self._max_workers, workers)
+            self._wanted_workers = max(self._wanted_workers, workers)
         self.request(sources)
         with self._changed:
             done = self._changed.wait_for(lambda: self._closed or self.settled(sources), timeout)
@@ -419,9 +423,14 @@ class KernelStore:
             data = path.read_bytes()
         except OSError:
             self.counters.misses += 1
+            log.info("cache: %s is not on disk (%s)", source.title or "a kernel", key)
             return False
         try:
             self._load(source, ObjectFile.decode(data))
+            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+                os.utime(path)  # the worker drops what has not been used for longest
+        except OSError:
+            pass  # another process dropped it, or the directory is read-only: it is loaded all the same
         except (DamagedObject, loader.MissingSymbol) as error:
             self.counters.damaged += 1
             self.counters.misses += 1
@@ -473,7 +482,9 @@ class KernelStore:
     def _dispatch(self) -> None:
         while self._queue and not self._closed:
             worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
-            if worker is None or (worker.in_flight and len(self._workers) < self._max_workers):
+            # another worker costs half a second of Numba's import and 150 MB: only for a long queue, or for a caller who waits
+            room = self._max_workers if len(self._queue) > _LONG_QUEUE * len(self._workers) else self._wanted_workers
+            if worker is None or (worker.in_flight and len(self._workers) < room):
                 worker = _Worker(self._on_answer, self._on_end)
                 self._workers.append(worker)
             if len(worker.in_flight) >= _IN_FLIGHT:

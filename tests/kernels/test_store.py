@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tfjit.kernels import store as store_module
+from tfjit.kernels.compiler import prune
 from tfjit.kernels.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
 from tfjit.kernels.source import KernelSource
 from tfjit.kernels.store import CompileError, KernelStore, cache_key
@@ -393,6 +394,23 @@ def test_fork(tmp_path: Path, root: Path) -> None:
     """
     done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")  # 3.12 warns of forking with threads
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "parent\n")
+
+
+def test_prune_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
+    now = time.time()
+    for n in range(10):
+        for suffix, size in ((".o", 1000), (".py", 10)):
+            (tmp_path / f"k{n}{suffix}").write_bytes(b"x" * size)
+            os.utime(tmp_path / f"k{n}{suffix}", (now, now - 86400 * (10 - n) if n < 9 else now))
+    (tmp_path / ".left.tmp").write_bytes(b"")
+    os.utime(tmp_path / ".left.tmp", (now, now - 7200))
+    (tmp_path / ".fresh.tmp").write_bytes(b"")
+    assert prune(tmp_path, 1 << 20) == 0
+    assert not (tmp_path / ".left.tmp").exists() and (tmp_path / ".fresh.tmp").exists()
+    assert prune(tmp_path, 8000) == 7
+    assert {path.name for path in tmp_path.glob("k*")} == {f"k{n}{suffix}" for n in (7, 8, 9) for suffix in (".o", ".py")}
+    assert prune(tmp_path, 100) == 2  # the newest was made just now
+    assert prune(tmp_path / "missing", 0) == 0
 
 
 def test_object_file_round_trip(tmp_path: Path) -> None:
