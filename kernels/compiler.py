@@ -42,9 +42,7 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
     """
     import llvmlite.binding as llvm
     from numba.core import ccallback, types
-    from numba.core import compiler as numba_compiler
     from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.registry import cpu_target
 
     from tfjit.kernels import loader
 
@@ -66,8 +64,8 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
                 function = getattr(function, "py_func", function)  # the text may have decorated it
                 if not callable(function):
                     raise Refused(f"the text defines no function {entry!r}")
-                job = ccallback._CFuncCompiler(function, cpu_target, options, {}, numba_compiler.Compiler)
-                result = job.compile((types.intp,) * arity, types.void)
+                job: Any = ccallback.CFunc(function, ((types.intp,) * arity, types.void), {}, options)
+                result = job._compile_uncached()
                 result.library._ensure_finalized()  # links what it calls, then inlines and vectorises
                 part = result.library._final_module.clone()
                 part.link_in(llvm.parse_assembly(_entry_ir(symbols[entry], result.fndesc.mangled_name, arity)))
