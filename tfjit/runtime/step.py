@@ -522,7 +522,7 @@ def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
 
 
 def _uninitialized(variable: Any) -> None:
-    raise errors.FailedPreconditionError(None, None, variable.uninitialized_message())
+    raise at_node(errors.FailedPreconditionError(None, None, variable.uninitialized_message()), variable.name)
 
 
 def _reroute(variable: Any, planned: tuple[int, ...]) -> None:

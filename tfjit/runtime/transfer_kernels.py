@@ -1,4 +1,4 @@
-"""Runtime kernels that move values between partitions, and those with an effect outside the graph: send, receive, print, assert."""
+"""Runtime kernels at a graph's edges: placeholders nobody fed, send and receive, print, assert."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.dtypes import enum_name
 from tfjit.runtime.op_kernel import DEAD, Done, OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.rendezvous import create_key
 from tfjit.runtime.resources import Variable
@@ -19,6 +20,17 @@ def _key(ctx: OpContext) -> str:
     frame = "0:0" if a.get("client_terminated") else ctx.frame
     return create_key(
         a["send_device"].decode(), a["send_device_incarnation"], a["recv_device"].decode(), a["tensor_name"].decode(), frame
+    )
+
+
+@runtime_kernel("Placeholder", "PlaceholderV2")
+def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """A placeholder that is run was not fed."""
+    dtype, shape = ctx.attrs["dtype"], ctx.attrs.get("shape")
+    known = shape is not None and shape.rank is not None
+    sizes = f" and shape [{','.join('?' if d is None else str(d) for d in shape.as_list())}]" if known else ""
+    raise errors.InvalidArgumentError(
+        None, None, f"You must feed a value for placeholder tensor '{ctx.name}' with dtype {enum_name(dtype)[3:].lower()}{sizes}"
     )
 
 
@@ -46,40 +58,40 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 
 def summarize(value: Any, count: int) -> str:
-    """The first `count` elements as TensorFlow prints them: nested brackets, "..." where cut; negative = all."""
+    """The first `count` elements (negative: all) as TensorFlow prints them: "1 2 3..." of a vector, "[1 2][3...]..." of a matrix."""
     array = np.asarray(value)
-    if array.dtype == object:
-        texts = [repr(e.decode(errors="backslashreplace"))[1:-1] if isinstance(e, bytes) else str(e) for e in array.ravel()]
-    elif array.dtype == bool:
-        texts = [str(int(e)) for e in array.ravel()]
-    elif array.dtype.kind == "f":
-        texts = [_float_text(e) for e in array.ravel()[: None if count < 0 else count]]
-    else:
-        texts = [str(e) for e in array.ravel()[: None if count < 0 else count]]
+    flat = array.ravel()
+    left = array.size if count < 0 else min(count, array.size)
+    texts = iter([_element_text(e) for e in flat[:left]])
     if array.shape == ():
-        return texts[0]
-    left = array.size if count < 0 else count
-    return _nest(iter(texts), array.shape, [left])
+        return _element_text(flat[0])
+    return _rows(texts, array.shape, [left]) + ("..." if array.ndim > 1 and left < array.size else "")
 
 
-def _float_text(x: Any) -> str:
-    if np.isnan(x):
-        return "-nan" if np.signbit(x) else "nan"
-    return np.format_float_positional(x, trim="-") if 1e-4 <= abs(x) < 1e16 or x == 0 else repr(float(x))
+def _element_text(x: Any) -> str:
+    if isinstance(x, bytes):
+        return x.decode(errors="backslashreplace")
+    if isinstance(x, (bool, np.bool_)):
+        return str(int(x))
+    if isinstance(x, np.floating):
+        short, long = (6, 9) if x.dtype.itemsize <= 4 else (15, 17)  # as many digits as read back to the same value
+        text = f"{float(x):.{short}g}"
+        return text if np.isnan(x) or x.dtype.type(text) == x else f"{float(x):.{long}g}"
+    return str(x)
 
 
-def _nest(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
+def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
+    """The part of a tensor that `left` elements show, each dimension inside the outermost in brackets."""
+    if len(shape) == 1:
+        shown = min(left[0], shape[0])
+        left[0] -= shown
+        return " ".join(next(texts) for _ in range(shown)) + ("..." if shown < shape[0] else "")
     parts = []
     for _ in range(shape[0]):
         if left[0] <= 0:
-            parts.append("...")
             break
-        if len(shape) == 1:
-            left[0] -= 1
-            parts.append(next(texts))
-        else:
-            parts.append(_nest(texts, shape[1:], left))
-    return f"[{' '.join(parts).replace(' ...', '...')}]" if len(shape) == 1 else f"[{''.join(parts)}]"
+        parts.append(f"[{_rows(texts, shape[1:], left)}]")
+    return "".join(parts)
 
 
 @runtime_kernel("Print")
@@ -118,10 +130,7 @@ def assert_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if condition.shape != ():
         raise errors.InvalidArgumentError(None, None, f"In[0] should be a scalar: {list(condition.shape)}")
     if not condition:
-        data = "".join(f" {summarize(v, ctx.attrs.get('summarize', 3))}" for v in inputs[1:])
-        raise errors.InvalidArgumentError(None, None, f"assertion failed:{''.join(f' [{d}]' for d in _each(inputs[1:], ctx))}" if data else "assertion failed:")
+        count = ctx.attrs.get("summarize", 3)
+        data = " ".join(f"[{summarize(v, count)}]" for v in inputs[1:])
+        raise errors.InvalidArgumentError(None, None, f"assertion failed: {data}")
     return ()
-
-
-def _each(values: Sequence[Any], ctx: OpContext) -> list[str]:
-    return [summarize(v, ctx.attrs.get("summarize", 3)).strip("[]") for v in values]
