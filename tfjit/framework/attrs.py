@@ -15,7 +15,9 @@ import numpy as np
 from tfjit.framework import dtypes, tensors
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.shape import TensorShape, as_shape, fill_proto as fill_shape_proto, format_shape, from_proto as shape_from_proto
+from tfjit.framework.shape import TensorShape, as_shape, format_shape
+from tfjit.framework.shape import fill_proto as fill_shape_proto
+from tfjit.framework.shape import from_proto as shape_from_proto
 
 if TYPE_CHECKING:
     from tfjit.framework.op_def import AttrDef
@@ -269,9 +271,6 @@ def _to_shape(value: Any, name: str) -> TensorShape:
     if isinstance(value, TensorShape):
         return value
     try:
-        # In an attr a size of -1 means unknown, as in the message.
-        if isinstance(value, (list, tuple)):
-            value = [None if isinstance(d, int) and d == -1 else d for d in value]
         return TensorShape._of(as_shape(value))
     except (TypeError, ValueError) as error:
         kind = type(error)
@@ -383,7 +382,9 @@ def check(value: Any, attr: AttrDef) -> None:
     """Raise InvalidArgumentError, worded as TensorFlow does, unless `value` may stand for `attr`: kind, minimum, allowed values."""
     if type(value) is DType and attr.type == "type":  # nearly every attr; the general way costs 2 us
         if value.is_ref:
-            raise InvalidArgumentError(None, None, f"AttrValue must not have reference type value of {dtypes.short_name(value)}\n\t for attr '{attr.name}'")
+            raise InvalidArgumentError(
+                None, None, f"AttrValue must not have reference type value of {dtypes.short_name(value)}\n\t for attr '{attr.name}'"
+            )
         if attr.allowed and value not in attr.allowed:
             _refuse(value, attr)
         return

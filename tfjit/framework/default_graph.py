@@ -80,12 +80,14 @@ def graph_of(values: Sequence[Any] | None) -> Graph:
     return found.graph if found is not None else get_default_graph()  # type: ignore[no-any-return]
 
 
-class name_scope:  # noqa: N801  the public name is TensorFlow's
+class name_scope:
     """Scope for the names of what is made inside: `name`, or `default_name` where that is None. Enters the graph of `values`."""
 
     def __init__(self, name: Any, default_name: str | None = None, values: Sequence[Any] | None = None) -> None:
         if not (default_name is None or isinstance(default_name, str)):
-            raise TypeError(f"`default_name` type ({type(default_name)}) is not a string type. You likely meant to pass this into the `values` kwarg.")
+            raise TypeError(
+                f"`default_name` type ({type(default_name)}) is not a string type. You likely meant to pass this into the `values` kwarg."
+            )
         self._name = default_name if name is None else name
         if name is None and values is not None and default_name is None:
             raise ValueError(f"At least one of name ({name}) and default_name ({default_name}) must be provided.")

@@ -111,7 +111,7 @@ def parse(spec: str) -> DeviceSpec:
                 replica = number
             else:
                 task = number
-        elif len(fields) <= 2 and key.upper() in _BARE_TYPES or len(fields) == 3 and key == "device":
+        elif (len(fields) <= 2 and key.upper() in _BARE_TYPES) or (len(fields) == 3 and key == "device"):
             if device_type is not None:
                 raise ValueError(f"Multiple device types are not allowed while parsing the device spec: {spec}.")
             device_type = (fields[1] if key == "device" else key).upper()

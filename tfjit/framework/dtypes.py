@@ -163,7 +163,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """(lowest, highest) intensity that images of this type have. Raises ValueError where none is defined."""
+        """(lowest, highest) intensity that images of this type have. Raises ValueError (KeyError for resource, variant) where none is defined."""
         base = self._base
         if base in (float32, float64):
             return 0, 1
@@ -171,6 +171,8 @@ class DType:
             return 0, True
         if base in (int8, int16, int32, int64, uint8, uint16, uint32, uint64):
             return 0, self.max
+        if not self.is_numpy_compatible:
+            raise KeyError(base._enum)
         raise ValueError(f"{self} does not have defined limits.")
 
     def is_compatible_with(self, other: Any) -> builtins.bool:
@@ -240,7 +242,7 @@ int32 = _define("int32", 3, 4, _INTEGER, np.int32)
 uint8 = _define("uint8", 4, 1, _INTEGER | _UNSIGNED, np.uint8)
 int16 = _define("int16", 5, 2, _INTEGER, np.int16)
 int8 = _define("int8", 6, 1, _INTEGER, np.int8)
-string = _define("string", 7, 0, 0, np.object_)
+string = _define("string", 7, 0, 0, object)
 complex64 = _define("complex64", 8, 8, _COMPLEX, np.complex64)
 int64 = _define("int64", 9, 8, _INTEGER, np.int64)
 bool = _define("bool", 10, 1, 0, np.bool_)
@@ -275,8 +277,7 @@ for _alias, _dtype in (("half", float16), ("float", float32), ("double", float64
     _BY_NAME[_alias + "_ref"] = _dtype._ref
 _BY_TYPE[builtins.float] = float32
 _BY_TYPE[builtins.bool] = bool
-_BY_TYPE[builtins.object] = string
-_BY_TYPE[np.str_] = _BY_TYPE[np.bytes_] = string
+_BY_TYPE[np.str_] = _BY_TYPE[np.bytes_] = _BY_TYPE[np.object_] = string
 for _wide, _int_dtype in ((np.longlong, int64), (np.ulonglong, uint64), (np.intc, int32), (np.uintc, uint32)):
     _BY_TYPE.setdefault(_wide, _int_dtype)  # C has two names for one width
 
@@ -293,12 +294,12 @@ ALL: Final[tuple[DType, ...]] = tuple(_BY_ENUM[n] for n in range(1, 34))
 
 
 def enum_name(dtype: DType) -> str:
-    """"DT_FLOAT": the enum's own name."""
+    """ "DT_FLOAT": the enum's own name."""
     return ENUM_NAMES[dtype._enum]
 
 
 def short_name(dtype: DType) -> str:
-    """"float", "half", "int32": as TensorFlow's runtime writes types in its messages."""
+    """ "float", "half", "int32": as TensorFlow's runtime writes types in its messages."""
     base = ENUM_NAMES[dtype._base._enum][3:].lower()
     return base + "_ref" if dtype.is_ref else base
 

@@ -78,6 +78,7 @@ class Graph:
         self._bad_consumers: tuple[int, ...] = ()
         self._functions: dict[str, Any] = {}  # FunctionDef messages by name
         self._library_gradients: list[Any] = []
+        self._has_library = False  # whether an imported GraphDef had a library, if only an empty one
         self._gradient_override: dict[str, str] = {}
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
@@ -152,7 +153,9 @@ class Graph:
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"Input #{i} is not a tensor: {tensor}")
             if tensor.op.graph is not self:
-                raise ValueError(f"{tensor} must be from the same graph as operation '{name or op_type}' (graphs are {tensor.op.graph} and {self}).")
+                raise ValueError(
+                    f"{tensor} must be from the same graph as operation '{name or op_type}' (graphs are {tensor.op.graph} and {self})."
+                )
         if op_def is None:
             op_def = registry.require(op_type, name or "")
         with self._lock:
@@ -170,7 +173,15 @@ class Graph:
                 raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{_OP_NAME.pattern}/")
             values = self._node_attrs(op_def, attrs, inputs, name)
             return self._add(
-                op_def, name, tuple(inputs), values, dtypes, input_types, user_frame(), compute_shapes=compute_shapes, compute_device=compute_device
+                op_def,
+                name,
+                tuple(inputs),
+                values,
+                dtypes,
+                input_types,
+                user_frame(),
+                compute_shapes=compute_shapes,
+                compute_device=compute_device,
             )
 
     def _node_attrs(self, op_def: OpDef, attrs: Mapping[str, Any] | None, inputs: Sequence[Tensor], name: str) -> dict[str, Any]:
@@ -225,7 +236,9 @@ class Graph:
         out_dtypes = output_dtypes(op_def, values)
         if asked_dtypes is not None and [d.base_dtype for d in asked_dtypes] != [d.base_dtype for d in out_dtypes]:
             raise InvalidDtypeError(
-                None, None, f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for"
+                None,
+                None,
+                f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for",
             )
         if compute_shapes:
             out_shapes = self._infer_shapes(op_def, name, values, inputs, len(out_dtypes))
@@ -262,7 +275,9 @@ class Graph:
         op._id = len(self._by_id)
         self._by_name[op._name] = op
 
-    def _infer_shapes(self, op_def: OpDef, name: str, values: Mapping[str, Any], inputs: tuple[Tensor, ...], num_outputs: int) -> list[Shape]:
+    def _infer_shapes(
+        self, op_def: OpDef, name: str, values: Mapping[str, Any], inputs: tuple[Tensor, ...], num_outputs: int
+    ) -> list[Shape]:
         context = ShapeContext(
             op_def.name,
             name,
@@ -300,7 +315,9 @@ class Graph:
                 chosen = entry(op)
                 if chosen is None:
                     raise TypeError("Expected binary or unicode string, got None")  # as TensorFlow answers a device function
-                op._set_device(chosen)
+                # A function's own text is kept, as TensorFlow keeps it; what can't be read is refused here.
+                canonical = canonical_name(chosen)
+                op._device = chosen if isinstance(chosen, str) else canonical
 
     def get_operations(self) -> list[Operation]:
         """Every operation, in the order they were made."""
@@ -366,14 +383,16 @@ class Graph:
             if not allow_tensor:
                 raise ValueError(f"Name '{name}' appears to refer to a Tensor, not a {wanted}.")
             op_name, _, index_text = name.partition(":")
-            if not op_name or not index_text.isdecimal():
+            if not index_text.isdecimal():
                 raise ValueError(
                     f"The name '{name}' looks a like a Tensor name, but is not a valid one. "
                     'Tensor names must be of the form "<op_name>:<output_index>".'
                 )
             op = self._by_name.get(op_name)
             if op is None:
-                raise KeyError(f"The name '{name}' refers to a Tensor which does not exist. The operation, '{op_name}', does not exist in the graph.")
+                raise KeyError(
+                    f"The name '{name}' refers to a Tensor which does not exist. The operation, '{op_name}', does not exist in the graph."
+                )
             index = int(index_text)
             if index >= len(op.outputs):
                 raise KeyError(
@@ -388,9 +407,11 @@ class Graph:
             return op
         if op is not None:
             raise ValueError(
-                f'The name \'{name}\' refers to an Operation, not a {wanted}. Tensor names must be of the form "<op_name>:<output_index>".'
+                f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
             )
-        raise ValueError(f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\".")
+        raise ValueError(
+            f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
+        )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """GraphDef of the operations with an id above `from_version` (all without one). Raises ValueError from 2 GB on."""
@@ -463,9 +484,13 @@ class Graph:
                 raise TypeError("expected string or bytes-like object, got " + repr(type(name).__name__))
             if old:
                 if not _SCOPE_NAME.match(name):
-                    raise ValueError(f"'{name}' is not a valid scope name. A scope name has to match the following pattern: {_SCOPE_NAME.pattern}")
+                    raise ValueError(
+                        f"'{name}' is not a valid scope name. A scope name has to match the following pattern: {_SCOPE_NAME.pattern}"
+                    )
             elif not _OP_NAME.match(name):
-                raise ValueError(f"'{name}' is not a valid root scope name. A root scope name has to match the following pattern: {_OP_NAME.pattern}")
+                raise ValueError(
+                    f"'{name}' is not a valid root scope name. A root scope name has to match the following pattern: {_OP_NAME.pattern}"
+                )
             new = name[:-1] if name[-1] == "/" else self.unique_name(name)
         scopes.name_stack = new
         try:
@@ -678,7 +703,9 @@ def check_inputs(op_def: OpDef, name: str, values: Mapping[str, Any], inputs: Se
     if len(expected) != len(inputs):
         types = ", ".join(dtypes.short_name(d) for d in expected)
         raise InvalidGraphError(
-            None, None, f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; {op_def.summary()}; NodeDef: {{{{node {name}}}}}"
+            None,
+            None,
+            f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; {op_def.summary()}; NodeDef: {{{{node {name}}}}}",
         )
     for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
         given = tensor._dtype
@@ -695,5 +722,6 @@ def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:
     """The error for an op that graphs of this version may no longer hold."""
     assert op_def.deprecated is not None
     version, why = op_def.deprecated
-    return UnimplementedError(None, None, f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in version {version}. {why}.")
-
+    return UnimplementedError(
+        None, None, f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in version {version}. {why}."
+    )

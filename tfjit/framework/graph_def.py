@@ -95,9 +95,10 @@ def import_graph_def(
         importer = _Importer(target, message, scope, replaced)
         try:
             importer.run()
-            unused = [key for key in mapped if _split_input(key) not in importer.used_keys and not importer.has(_split_input(key))]
+            unused = [key for key in replaced if key not in importer.used_keys and not importer.has(key)]
             if unused:
-                raise ValueError(f"Attempted to map inputs that were not found in graph_def: [{', '.join(unused)}]")
+                names = ", ".join(f"^{source}" if slot < 0 else f"{source}:{slot}" for source, slot in unused)
+                raise ValueError(f"Attempted to map inputs that were not found in graph_def: [{names}]")
             found = None if return_elements is None else [importer.element(text) for text in return_elements]
         except BaseException:
             importer.undo()
@@ -142,6 +143,11 @@ class _Importer:
         self.versions = graph._producer, graph._min_consumer, graph._bad_consumers
         self.frame = user_frame()
         self.loop_ends: list[tuple[Operation, int, TensorKey]] = []
+        self.names: dict[str, str] = {}  # name in the GraphDef -> name in the graph
+        self.index: dict[str, int] = {}
+        scopes = graph._scopes
+        self.control = tuple(dict.fromkeys(op for controller in scopes.control for op in controller.inputs))
+        self.context = scopes.control_flow_context
 
     def run(self) -> None:
         """Import everything."""
@@ -208,7 +214,9 @@ class _Importer:
             )
         if PRODUCER in versions.bad_consumers:
             raise InvalidGraphError(
-                None, None, f"GraphDef disallows consumer version {PRODUCER}.  Please upgrade tfjit {__version__}: this version is likely buggy."
+                None,
+                None,
+                f"GraphDef disallows consumer version {PRODUCER}.  Please upgrade tfjit {__version__}: this version is likely buggy.",
             )
         graph = self.graph
         graph._producer = min(graph._producer, versions.producer)
@@ -217,6 +225,8 @@ class _Importer:
 
     def _import_library(self) -> None:
         library = self.message.library
+        if self.message.HasField("library"):
+            self.graph._has_library = True
         if not library.function and not library.gradient:
             return
         from tfjit.protos import function_pb2
@@ -243,13 +253,11 @@ class _Importer:
                 raise InvalidGraphError(node, None, f"Node '{name}' does not specify an operation")
             index[name] = i
         self.index = index
+        self._choose_names()
         all_inputs: list[list[TensorKey]] = []
-        existing = self.graph._by_name
         for node in self.nodes:
             name = node.name
             registry.require(node.op, name)
-            if self.scope + name in existing:
-                raise InvalidGraphError(node, None, f"Node name '{self.scope + name}' already exists in the Graph")
             keys = []
             seen_control = False
             for text in node.input:
@@ -263,6 +271,28 @@ class _Importer:
                 keys.append(key)
             all_inputs.append(keys)
         return all_inputs
+
+    def _choose_names(self) -> None:
+        """Names in the graph: prefixed, and numbered where an operation or scope has the name already."""
+        scope = self.scope
+        taken: set[str] = set()
+        if self.graph._by_id:
+            taken.update(self.graph._by_name)
+            for name in self.graph._by_name:
+                end = name.rfind("/")
+                while end > 0 and name[:end] not in taken:
+                    taken.add(name[:end])
+                    end = name.rfind("/", 0, end)
+        self.names = {}
+        for node in self.nodes:
+            full = scope + node.name
+            if full in taken:
+                count = 1
+                while f"{full}_{count}" in taken or f"{node.name}_{count}" in self.index:
+                    count += 1
+                full = f"{full}_{count}"
+                taken.add(full)
+            self.names[node.name] = full
 
     def _order(self, inputs: list[list[TensorKey]]) -> list[int]:
         """Node indices with every node behind its inputs, lowest index first, as TensorFlow numbers imported nodes.
@@ -301,9 +331,7 @@ class _Importer:
                     heapq.heappush(ready, j)
         if len(order) < count:
             stuck = {i for i in range(count) if pending[i] > 0}
-            raise InvalidGraphError(
-                self.nodes[min(stuck)], None, f"{len(stuck)} nodes in a cycle: {self._describe_cycle(stuck, inputs)}"
-            )
+            raise InvalidGraphError(self.nodes[min(stuck)], None, f"{len(stuck)} nodes in a cycle: {self._describe_cycle(stuck, inputs)}")
         return order
 
     def _describe_cycle(self, stuck: set[int], inputs: list[list[TensorKey]]) -> str:
@@ -356,12 +384,16 @@ class _Importer:
                 tensors.append(None)
             elif slot >= len(origin.outputs):
                 raise InvalidGraphError(
-                    node, None, f"Node '{node_name}': Connecting to invalid output {slot} of source node {source} which has {len(origin.outputs)} outputs."
+                    node,
+                    None,
+                    f"Node '{node_name}': Connecting to invalid output {slot} of source node {source} which has {len(origin.outputs)} outputs.",
                 )
             else:
                 tensors.append(origin.outputs[slot])
         self._check_inputs(node, op_def, expected, tensors)
-        full_name = self.scope + node_name
+        full_name = self.names[node_name]
+        for other in self.control:
+            control[other] = None
         if any(t is None for t in tensors):
             out_shapes: list[Any] = [None if i == 0 else () for i in range(len(out_types))]  # a loop's Merge: value, value_index
         else:
@@ -377,12 +409,15 @@ class _Importer:
             out_shapes = self._with_declared(node, out_shapes, declared)
         op = Operation(graph, op_def, full_name, tuple(tensors), tuple(control), values, self.frame)
         op._raw_attrs = raw
+        op._extra = _carried_fields(node)
         op.outputs = [Tensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(out_types, out_shapes, strict=True))]
         self._set_device(op, node)
         for slot, key in waiting:
             self.loop_ends.append((op, slot, key))
         self._register(op)
         self.ops[node_name] = op
+        if self.context is not None:
+            op._control_flow_context = self.context
 
     def _check_inputs(self, node: Any, op_def: OpDef, expected: tuple[Any, ...], tensors: list[Any]) -> None:
         if len(expected) != len(tensors):
@@ -438,7 +473,7 @@ class _Importer:
             for group in groups:
                 if group.startswith(b"loc:@"):
                     other = group[5:].decode()
-                    if other not in self.index and self.scope + other not in self.graph._by_name:
+                    if other not in self.index:
                         raise InvalidGraphError(node, None, f"Node '{node.name}' expects to be colocated with unknown node '{other}'")
         if groups and any(g.startswith(b"loc:@") for g in groups):
             return  # `_colocate` decides, once every operation is there
@@ -450,15 +485,14 @@ class _Importer:
 
     def _colocate(self) -> None:
         """Prefix colocation groups, and give each operation of a group the device of the first other that has one."""
-        prefix = self.scope.encode()
+        names_in_graph = self.names
         grouped = []
         for op in self.ops.values():
             groups = op._attrs.get("_class")
             if not groups:
                 continue
-            if prefix:
-                groups = tuple(b"loc:@" + prefix + g[5:] if g.startswith(b"loc:@") else g for g in groups)
-                op._attrs["_class"] = groups
+            groups = tuple(b"loc:@" + names_in_graph[g[5:].decode()].encode() if g.startswith(b"loc:@") else g for g in groups)
+            op._attrs["_class"] = groups
             names = [g[5:].decode() for g in groups if g.startswith(b"loc:@")]
             if names:
                 grouped.append((op, names))
@@ -474,7 +508,9 @@ class _Importer:
         source = self.ops[key[0]]
         if key[1] >= len(source.outputs):
             raise InvalidGraphError(
-                None, op, f"Node '{op.name}': Connecting to invalid output {key[1]} of source node {key[0]} which has {len(source.outputs)} outputs."
+                None,
+                op,
+                f"Node '{op.name}': Connecting to invalid output {key[1]} of source node {key[0]} which has {len(source.outputs)} outputs.",
             )
         tensor = source.outputs[key[1]]
         _check_type(None, op.name, slot, tensor, input_dtypes(op.op_def, op._attrs)[slot])
@@ -492,6 +528,14 @@ def _check_type(node: Any, name: str, i: int, tensor: Tensor, dtype: dtypes.DTyp
         )
 
 
+def _carried_fields(node: Any) -> bytes:
+    parts = b""
+    for field in ("experimental_debug_info", "experimental_type"):
+        if node.HasField(field):
+            parts += type(node)(**{field: getattr(node, field)}).SerializeToString()
+    return parts
+
+
 def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes] | None]:
     """Attrs of a NodeDef in Python form with defaults filled in, and those messages that our own writing would not give back."""
     values: dict[str, Any] = {}
@@ -505,7 +549,9 @@ def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes
         if value is attr_values.ABSENT:
             continue
         values[name] = value
-        if isinstance(value, np.ndarray) and (value.size == 1 or not message.tensor.tensor_content or message.tensor.dtype not in CONTENT_TYPES):
+        if isinstance(value, np.ndarray) and (
+            value.size == 1 or not message.tensor.tensor_content or message.tensor.dtype not in CONTENT_TYPES
+        ):
             serialized = message.SerializeToString()
             if len(serialized) <= _MAX_RAW_BYTES:
                 raw = raw or {}
@@ -551,7 +597,8 @@ def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = F
             if add_shapes and op.outputs:
                 shapes = tuple(TensorShape._of(t._shape) for t in op.outputs)
                 attr_values.fill_proto(node.attr["_output_shapes"], shapes)
-        if graph._functions or graph._library_gradients:
+        if graph._has_library or graph._functions:
+            message.library.SetInParent()
             message.library.function.extend(graph._functions.values())
             message.library.gradient.extend(graph._library_gradients)
     if message.ByteSize() >= MAX_GRAPH_BYTES:

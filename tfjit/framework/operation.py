@@ -54,9 +54,42 @@ class Tensor:
     __array_priority__ = 100
 
     OVERLOADABLE_OPERATORS: Final = frozenset(
-        "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __div__ __rdiv__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ "
-        "__mod__ __rmod__ __lt__ __le__ __gt__ __ge__ __ne__ __eq__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __getitem__ "
-        "__pow__ __rpow__ __invert__ __neg__ __abs__ __matmul__ __rmatmul__".split()
+        [
+            "__add__",
+            "__radd__",
+            "__sub__",
+            "__rsub__",
+            "__mul__",
+            "__rmul__",
+            "__div__",
+            "__rdiv__",
+            "__truediv__",
+            "__rtruediv__",
+            "__floordiv__",
+            "__rfloordiv__",
+            "__mod__",
+            "__rmod__",
+            "__lt__",
+            "__le__",
+            "__gt__",
+            "__ge__",
+            "__ne__",
+            "__eq__",
+            "__and__",
+            "__rand__",
+            "__or__",
+            "__ror__",
+            "__xor__",
+            "__rxor__",
+            "__getitem__",
+            "__pow__",
+            "__rpow__",
+            "__invert__",
+            "__neg__",
+            "__abs__",
+            "__matmul__",
+            "__rmatmul__",
+        ]
     )
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
@@ -110,8 +143,7 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Add what is known of the shape. Raises ValueError when it contradicts what was known."""
-        merged = shapes.merge(self._shape, shapes.as_shape([None if d == -1 else d for d in shape] if isinstance(shape, (list, tuple)) else shape))
-        self._shape = merged
+        self._shape = shapes.merge(self._shape, shapes.as_shape(shape))
 
     @property
     def shape_tuple(self) -> Shape:
@@ -169,7 +201,9 @@ class Tensor:
         )
 
     def __len__(self) -> int:
-        raise TypeError(f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information.")
+        raise TypeError(
+            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information."
+        )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise NotImplementedError(
@@ -218,6 +252,7 @@ class Operation:
         "_control_inputs",
         "_control_outputs",
         "_device",
+        "_extra",
         "_frame",
         "_id",
         "_inputs",
@@ -250,6 +285,7 @@ class Operation:
         self._control_outputs: list[Operation] = []
         self._attrs = attrs
         self._raw_attrs: dict[str, bytes] | None = None
+        self._extra = b""  # NodeDef fields that are carried, not interpreted: experimental_type, experimental_debug_info
         self._device = ""
         self._frame = frame
         self._control_flow_context: Any = None
@@ -363,6 +399,8 @@ class Operation:
             node.input.extend(["^" + name for name in sorted({op._name for op in self._control_inputs})])
         if self._device:
             node.device = self._device
+        if self._extra:
+            node.MergeFromString(self._extra)
         raw = self._raw_attrs
         messages = node.attr
         for name, value in self._attrs.items():
@@ -412,7 +450,11 @@ class Operation:
         if tensor.graph is not self.graph:
             raise ValueError(f"{tensor} must be from the same graph as {old}.")
         if tensor._dtype.base_dtype is not old._dtype.base_dtype:
-            raise InvalidGraphError(None, self, f"Input {index} of node {self._name} was passed {tensor.dtype.name} incompatible with expected {old.dtype.name}.")
+            raise InvalidGraphError(
+                None,
+                self,
+                f"Input {index} of node {self._name} was passed {tensor.dtype.name} incompatible with expected {old.dtype.name}.",
+            )
         old._consumers.remove(self)
         tensor._consumers.append(self)
         self._inputs = (*self._inputs[:index], tensor, *self._inputs[index + 1 :])

@@ -21,7 +21,13 @@ class Setting:
 
 SETTINGS: Final = (
     Setting("TFJIT_CACHE_DIR", "path", "", "where compiled kernels are kept (default: the user's cache directory, then tfjit)"),
-    Setting("TFJIT_JIT", "choice", "lazy", "off: reference kernels only; lazy: compile behind the first runs; eager: compile first", ("off", "lazy", "eager")),
+    Setting(
+        "TFJIT_JIT",
+        "choice",
+        "lazy",
+        "off: reference kernels only; lazy: compile behind the first runs; eager: compile first",
+        ("off", "lazy", "eager"),
+    ),
     Setting("TFJIT_DISABLE", "names", "", "optional passes to leave out, by name"),
     Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
     Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache, placement, kernels, executor, rendezvous"),
@@ -29,7 +35,13 @@ SETTINGS: Final = (
     Setting("TFJIT_COMPARE", "flag", "0", "compare each compiled kernel with its reference as it runs"),
     Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
     Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "keep tfjit's own frames in tracebacks"),
-    Setting("TFJIT_SEED_RULE", "choice", "2", "op seeds under a graph seed: 2 counts per graph as TensorFlow 2 does; 1 takes the number of ops so far as 1.15 did", ("2", "1")),
+    Setting(
+        "TFJIT_SEED_RULE",
+        "choice",
+        "2",
+        "op seeds under a graph seed: 2 counts per graph as TensorFlow 2 does; 1 takes the number of ops so far as 1.15 did",
+        ("2", "1"),
+    ),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 

@@ -23,7 +23,7 @@ def as_shape(value: Any) -> Shape:
         return value.dims_tuple
     if isinstance(value, tuple):
         for d in value:
-            if type(d) is not int and d is not None or d is not None and d < 0:
+            if (type(d) is not int and d is not None) or (d is not None and d < 0):
                 return tuple(_size(d) for d in value)
         return value
     descriptor = getattr(value, "DESCRIPTOR", None)
@@ -31,7 +31,7 @@ def as_shape(value: Any) -> Shape:
         return from_proto(value)
     if hasattr(value, "as_list") and hasattr(value, "rank"):
         return None if value.rank is None else tuple(value.as_list())
-    if hasattr(value, "__index__"):
+    if hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0:
         return (_size(value),)
     if isinstance(value, (str, bytes)):
         raise TypeError(f"A shape is a sequence of sizes, got {value!r}")
@@ -295,8 +295,6 @@ class TensorShape:
         """What is known of both. Raises ValueError when they differ."""
         theirs = as_shape(other)
         if not is_compatible(self._dims, theirs):
-            if self._dims is not None and theirs is not None and len(self._dims) != len(theirs):
-                raise ValueError(f"Shapes {self} and {TensorShape(theirs)} must have the same rank")
             raise ValueError(f"Shapes {self} and {TensorShape(theirs)} are not compatible")
         return TensorShape._of(merge(self._dims, theirs))
 
@@ -367,9 +365,11 @@ class TensorShape:
             return TensorShape._of(self._dims[key]) if isinstance(key, slice) else self._dims[key]
         if not isinstance(key, slice):
             return None
+        if key.step is not None:
+            raise ValueError("Steps are not yet handled")
         start = 0 if key.start is None else key.start
         # Of an unknown rank only a slice with both ends on one side has a known length.
-        if key.step is not None or key.stop is None or start < 0 or key.stop < 0:
+        if key.stop is None or start < 0 or key.stop < 0:
             return TensorShape._of(None)
         return TensorShape._of((None,) * max(0, key.stop - start))
 

@@ -28,7 +28,19 @@ class ShapeContext:
     Its rules raise InvalidArgumentError with TensorFlow's words; where the node and its inputs are named is added outside.
     """
 
-    __slots__ = ("_constant", "_constant_as_shape", "_input_names", "_partial", "_used", "attrs", "input_dtypes", "inputs", "name", "num_outputs", "op")
+    __slots__ = (
+        "_constant",
+        "_constant_as_shape",
+        "_input_names",
+        "_partial",
+        "_used",
+        "attrs",
+        "input_dtypes",
+        "inputs",
+        "name",
+        "num_outputs",
+        "op",
+    )
 
     def __init__(
         self,
@@ -176,7 +188,9 @@ class ShapeContext:
         if not 0 <= first <= rank or not 0 <= last <= rank:
             raise _fail(f"Subshape start and end out of bounds: {start}:{end} of shape with rank {rank}")
         if first > last:
-            raise _fail(f"Subshape must have computed start <= end, but is {first} and {last} (computed from start {start} and end {end} over shape with rank {rank})")
+            raise _fail(
+                f"Subshape must have computed start <= end, but is {first} and {last} (computed from start {start} and end {end} over shape with rank {rank})"
+            )
         return shape[first:last]
 
     def concat(self, a: Shape, b: Shape) -> Shape:

@@ -193,7 +193,9 @@ def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
             key.append(int(begin[i]))
         else:
             key.append(
-                slice(None if attrs["begin_mask"] & bit else int(begin[i]), None if attrs["end_mask"] & bit else int(end[i]), int(strides[i]))
+                slice(
+                    None if attrs["begin_mask"] & bit else int(begin[i]), None if attrs["end_mask"] & bit else int(end[i]), int(strides[i])
+                )
             )
     return source[tuple(key)]
 
@@ -216,7 +218,7 @@ def _gather(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
         return None
     params, indices = arrays[0], arrays[1]
     axis = int(arrays[2]) if len(arrays) > 2 else 0
-    if indices.size and not (0 <= indices.min() and indices.max() < params.shape[axis]):
+    if indices.size and not (indices.min() >= 0 and indices.max() < params.shape[axis]):
         return None
     return np.take(params, indices, axis=axis)
 

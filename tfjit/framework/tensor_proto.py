@@ -124,7 +124,9 @@ def _strings(array: np.ndarray, values: Any, wanted: DType | None) -> np.ndarray
         for item in array.reshape(-1):
             if not isinstance(item, (str, bytes)):
                 if item is None or not isinstance(item, (int, float, complex)) or wanted is None:
-                    raise TypeError(f"Failed to convert elements of {values} to Tensor. Consider casting elements to a supported type. {_SUPPORTED_TYPES}")
+                    raise TypeError(
+                        f"Failed to convert elements of {values} to Tensor. Consider casting elements to a supported type. {_SUPPORTED_TYPES}"
+                    )
                 raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
     if wanted is not None and wanted is not dtypes.string:
         first = array.reshape(-1)[0] if array.size else ""

@@ -10,7 +10,8 @@ import numpy as np
 from tfjit.framework import dtypes
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.shape import as_shape, fill_proto as fill_shape_proto, format_shape
+from tfjit.framework.shape import as_shape, format_shape
+from tfjit.framework.shape import fill_proto as fill_shape_proto
 
 # Field that holds the values of a dtype when tensor_content is empty, and the NumPy type of its elements.
 _VALUE_FIELD: dict[int, tuple[str, Any]] = {
@@ -35,9 +36,9 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
     19: ("half_val", np.uint16),
     22: ("uint32_val", np.uint32),
     23: ("uint64_val", np.uint64),
-    **{n: ("float8_val", np.uint8) for n in (24, 25, 26, 27, 28)},
-    **{n: ("int_val", np.int8) for n in (29, 31)},
-    **{n: ("int_val", np.uint8) for n in (30, 32)},
+    **dict.fromkeys((24, 25, 26, 27, 28), ("float8_val", np.uint8)),
+    **dict.fromkeys((29, 31), ("int_val", np.int8)),
+    **dict.fromkeys((30, 32), ("int_val", np.uint8)),
     33: ("float8_val", np.uint8),
 }
 
