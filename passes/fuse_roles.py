@@ -12,6 +12,7 @@ from tfjit.framework import elementwise
 from tfjit.kernels.cpu import access, costs
 from tfjit.kernels.cpu.fused import ANCHORS
 from tfjit.kernels.cpu.region import BIAS, FORWARDING, MOVING, RESHAPING
+from tfjit.kernels.cpu.rows import ROW_OPS, is_row_reduction
 from tfjit.passes.evaluate import constant_value
 
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
 ANCHOR_KINDS: Final = frozenset(ANCHORS.values())
 REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
-ROW_OPS: Final = frozenset({"Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"})
-"""Ops that are several reductions along the last dim themselves."""
-MIN_ROWS: Final = 4
-"""With fewer rows a rows kernel has nothing to share among threads; large ones go to the reduction template."""
-_SMALL: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +153,3 @@ class RoleFinder:
 def reduced_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
     """The dims that axes name, each once, in order."""
     return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
-
-
-def is_row_reduction(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether a reduction is one over the last dims of enough rows, which the rows template computes."""
-    rows = prod(n for d, n in enumerate(shape) if d not in axes)
-    trailing = axes == tuple(range(len(shape) - len(axes), len(shape)))
-    return trailing and len(axes) < len(shape) and (rows >= MIN_ROWS or prod(shape) <= _SMALL)

@@ -28,6 +28,9 @@ BLOCK: Final = 4096
 """Elements that are summed up in one go; longer rows are put together from such sums in float64."""
 _RECOMPUTE_NS: Final = 0.12
 """What is dearer than that per element is kept in scratch memory for the next pass over the row instead of computed again."""
+MIN_ROWS: Final = 4
+"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows instead."""
+_SMALL: Final = 1 << 16
 _SCRATCH_LIMIT: Final = 1 << 24
 _LABEL_ERROR: Final = 1
 
@@ -169,6 +172,13 @@ def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
     if axes is None:
         raise Unsupported(f"{spec.op} {spec.name}: the axes are not known while planning")
     return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
+
+
+def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
+    """Whether a reduction is one over the last dims of enough rows, which this template computes."""
+    outer = len(shape) - len(axes)
+    trailing = tuple(axes) == tuple(range(outer, len(shape)))
+    return trailing and 0 < outer < len(shape) and (prod(shape[:outer]) >= MIN_ROWS or prod(shape) <= _SMALL)
 
 
 def row_program(group: FusedGroup) -> RowProgram:
