@@ -17,13 +17,13 @@ from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import EpilogueText, epilogue_ns, epilogue_words
+from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import CHANNELWISE_HEIGHT, Tile, channelwise_tiles, cover
 from tfjit.kernels.cpu.window import Window
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _BLOCK_BYTES: Final = 32 << 10  # results that are still in the first-level cache when the epilogue comes
-_MAX_CHUNKS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def add_channelwise(
     vectors = -(-channels // tile.lanes)
     tile_calls = units * sum(run_table[4::8])
     cost = costs.FIXED_NS + 0.4 * terms * vectors + 3.0 * tile_calls + epilogue_ns(text.epilogue, units * out_width * channels)
-    chunks = costs.chunks_for(cost, min(_MAX_CHUNKS, units))
+    chunks = shares(cost, units)
     source = channelwise_tiles(tile, op)
     words: tuple[Word, ...] = (
         *(units, out_height, block, x, x_size[0] * pitch, row_bytes, channels, weights or 0),

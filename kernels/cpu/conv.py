@@ -13,9 +13,10 @@ from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words
-from tfjit.kernels.cpu.matmul import MAX_CHUNKS, matmul_call, operand_pointers, product_ns, traffic
+from tfjit.kernels.cpu.matmul import matmul_call, operand_pointers, product_ns, traffic
 from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, pack_at_run_time, plan_panels
-from tfjit.kernels.cpu.tiles import Tile, cover, matmul_tiles, tile_of
+from tfjit.kernels.cpu.sharing import shares
+from tfjit.kernels.cpu.tiles import Tile, cover, tile_of
 from tfjit.kernels.cpu.window import Layout, Window, layout_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -170,7 +171,7 @@ def add_convolution(
     copies = any(w.before != 0 or w.padded > w.length for w in (rows, cols)) or spec.spread != (1, 1)
     pitch = cols.padded * pixel if copies else cols.length * pixel
     segments, k = segments_of(spec, pixel, pitch, size)
-    row_tiles = cover(cols.out, tile.height)
+    row_tiles = cover(cols.out, plan.max_height)
     units = spec.batch * rows.out
     products = units * cols.out
     out_row_bytes = cols.out * spec.out_channels * size
@@ -184,16 +185,15 @@ def add_convolution(
         + epilogue_ns(text.epilogue, products * spec.out_channels)
         + 0.03 * read_bytes
     )
-    chunks = costs.chunks_for(cost, min(MAX_CHUNKS, len(plan.panels) if share_columns else units))
+    chunks = shares(cost, len(plan.panels) if share_columns else units)
     share_columns = share_columns and chunks > 1
     band_bytes = -(-((band_rows - 1) * rows.stride + rows.extent) * pitch // 64) * 64
     band: Word = call.temp(band_bytes * chunks) if copies else 0
     parts = depth_blocks(len(segments), k)
     left, skip, copied, right = _column_words(spec, pixel)
-    tiles = matmul_tiles(tile)
     words: tuple[Word, ...] = (
         *(units, rows.out, row_tiles.count, row_tiles.height, row_tiles.tall, band_rows, int(share_columns), cols.out),
-        *row_tiles.pointers(tiles),
+        *plan.micro_kernels(row_tiles),
         *(x, spec.height * spec.width * pixel, rows.length, spec.width * pixel, pixel),
         *(cols.stride * pixel, rows.stride, rows.before, rows.extent),
         *(int(copies), band, band_bytes, pitch, left, skip, copied, right, *spec.spread),
@@ -242,7 +242,7 @@ def conv2d_call(
         return matmul_call((pixels, filters, *inputs[2:]), epilogue=epilogue, constants=known)
     call = CallBuilder(constants)
     depth = k_h * k_w * in_c
-    plan = plan_panels(tile, depth, out_c, groups)
+    plan = plan_panels(tile, depth, out_c, groups, dots=True)
     table = call.table(plan.table(in_c * tile.size))
     value = (constants or {}).get(1)
     if value is not None:

@@ -15,12 +15,11 @@ from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
 from tfjit.kernels.cpu.matmul import MatMulSpec, add_product
 from tfjit.kernels.cpu.packing import MatrixLayout, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import Tile, tile_of
 from tfjit.kernels.cpu.window import Window
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
-
-_MAX_CHUNKS: Final = 32
 
 
 def _windows(node: NodeSpec, x_shape: tuple[int, ...], filter_shape: tuple[int, ...]) -> tuple[Window, Window]:
@@ -74,7 +73,7 @@ def _input_gradient(node: NodeSpec) -> NativeCall:
         return zero_call(dx.nbytes)
     call = CallBuilder(node.constants)
     depth, size = k_h * k_w * out_c, tile.size
-    plan = plan_panels(tile, depth, in_c)
+    plan = plan_panels(tile, depth, in_c, dots=True)
     table = call.table(plan.table())
     value = node.constants.get(1)
     if value is not None:
@@ -127,7 +126,7 @@ def _padded(call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Windo
         *(units, rows.padded, rows.length, rows.before, x, cols.length * pixel, target, pitch),
         *(left * pixel, first * pixel, copied * pixel, (cols.padded - left - copied) * pixel),
     )
-    call.launch(Launch(pad_source(), words, chunks=costs.chunks_for(cost, min(_MAX_CHUNKS, units)), cost_ns=cost))
+    call.launch(Launch(pad_source(), words, chunks=shares(cost, units), cost_ns=cost))
     return target, rows.padded, pitch
 
 
@@ -255,6 +254,6 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
         *(units, blocks, 64, channels, Pointer("in", 0), height * pitch, pitch, cols.stride * pixel, rows.stride * pitch),
         *(Pointer("in", 2), cols.out * pixel, Pointer("out", 0), batch, rows.out, call.table(table)),
     )
-    chunks = costs.chunks_for(cost, min(_MAX_CHUNKS, units))
+    chunks = shares(cost, units)
     call.launch(Launch(depthwise_filter_source(tile), words, chunks=chunks, cost_ns=cost))
     return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * dy.size * taps)

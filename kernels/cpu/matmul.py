@@ -15,7 +15,8 @@ from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words, run_rows
 from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_panels
-from tfjit.kernels.cpu.tiles import Tile, cover, matmul_tiles, tile_of
+from tfjit.kernels.cpu.sharing import shares
+from tfjit.kernels.cpu.tiles import Tile, cover, tile_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
@@ -23,7 +24,6 @@ _A_BLOCK_BYTES: Final = 256 << 10  # rows of A that stay in the second-level cac
 _C_BLOCK_BYTES: Final = 32 << 10  # products that are still in the first-level cache when the epilogue comes
 _BLOCK_TILES: Final = 16
 _SHARE_ROWS_FROM: Final = 8  # with fewer row tiles, chunks take panels instead
-MAX_CHUNKS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
     """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call."""
     calls = row_tiles * len(plan.panels)
+    if plan.dots:
+        return calls * height * (3.0 + plan.depth / tile.lanes / 2)
     issue = max(height * plan.vector_columns / max(1, len(plan.panels)) / 1.5, 3.0)
     return calls * (4.0 + plan.depth * issue / 3.5) * (1.0 if tile.fused else 2.0)
 
@@ -103,8 +105,7 @@ def add_product(
     tile = plan.tile
     size = tile.size
     transposed = spec.a_row == size and spec.a_step != size and spec.k > 1
-    tiles = matmul_tiles(tile, transposed)
-    rows = cover(spec.m, tile.height)
+    rows = cover(spec.m, plan.max_height)
     matrices = len(spec.a_offsets)
     depth = max(plan.depth, 1)
     block = min(
@@ -115,7 +116,7 @@ def add_product(
     whole = spec.m * matrices
     share_columns = matrices == 1 and rows.count < _SHARE_ROWS_FROM and len(plan.panels) > rows.count
     cost = costs.FIXED_NS + product_ns(tile, rows.count * matrices, rows.height, plan) + epilogue_ns(text.epilogue, whole * spec.n)
-    chunks = costs.chunks_for(cost, min(MAX_CHUNKS, len(plan.panels) if share_columns else rows.count * matrices))
+    chunks = shares(cost, len(plan.panels) if share_columns else rows.count * matrices)
     share_columns = share_columns and chunks > 1
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
@@ -125,7 +126,7 @@ def add_product(
         matrices,
         call.table(flat([(a_offset, number * plan.nbytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
         *(rows.count, rows.height, rows.tall, block, int(share_columns), spec.m),
-        *rows.pointers(tiles),
+        *plan.micro_kernels(rows, transposed),
         *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
         *(packed, len(plan.panels), table),
         *(len(parts), part_table(call, parts, spec.segments, spec.k, spec.a_step)),
@@ -181,7 +182,7 @@ def batch_matmul_call(
     if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
         # one B for every matrix: the batch is just more rows of one product
         m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
-    plan = plan_panels(tile, k, n)
+    plan = plan_panels(tile, k, n, dots=not adj_x)
     table = call.table(plan.table())
     y_count = y.size // (k * n) if k else 1
     value = (constants or {}).get(1)

@@ -11,12 +11,16 @@ import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder, aligned_empty
-from tfjit.kernels.cpu.tiles import VECTORS, Tile
+from tfjit.kernels.cpu.sharing import shares
+from tfjit.kernels.cpu.tiles import DOT_HEIGHT, VECTORS, RowCover, Tile, dot_tiles, matmul_tiles
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
 PANEL_WORDS: Final = 6
 """Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes."""
+
+
+_DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than reading A once a column
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,34 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class PanelPlan:
-    """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one."""
+    """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one.
+
+    dots: panels are single columns, contiguous, for the dot product tiles.
+    """
 
     tile: Tile
     depth: int
     panels: tuple[Panel, ...]
+    dots: bool = False
+
+    def row_width(self, panel: Panel) -> int:
+        """Elements of one packed row."""
+        return 1 if self.dots else panel.vectors * self.tile.lanes
 
     def row_bytes(self, panel: Panel) -> int:
         """Bytes of one packed row."""
-        return panel.vectors * self.tile.lanes * self.tile.size
+        return self.row_width(panel) * self.tile.size
+
+    @property
+    def max_height(self) -> int:
+        """Rows of the largest micro-kernel for these panels."""
+        return DOT_HEIGHT if self.dots else self.tile.height
+
+    def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
+        """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
+        if self.dots:
+            return cover.pointers(dot_tiles(self.tile), (1, 1))
+        return cover.pointers(matmul_tiles(self.tile, transposed))
 
     @property
     def starts(self) -> list[int]:
@@ -57,7 +80,7 @@ class PanelPlan:
     @property
     def vector_columns(self) -> int:
         """Vectors side by side in all panels, which is what the FMA count grows with."""
-        return sum(panel.vectors for panel in self.panels)
+        return sum(1 if self.dots else panel.vectors for panel in self.panels)
 
     def table(self, group_bytes: int = 0) -> np.ndarray:
         """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
@@ -74,15 +97,20 @@ class PanelPlan:
         out[...] = 0
         for panel, start in zip(self.panels, self.starts):
             at = start // self.tile.size
-            width = panel.vectors * self.tile.lanes
+            width = self.row_width(panel)
             block = out[at : at + self.depth * width].reshape(self.depth, width)
             block[:, : panel.columns] = matrix[:, panel.first_column : panel.first_column + panel.columns]
         return out
 
 
-def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1) -> PanelPlan:
-    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as wide."""
+def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1, dots: bool = False) -> PanelPlan:
+    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as wide.
+
+    dots: a few columns may become single ones for the dot product tiles, as A's terms lie side by side.
+    """
     share = columns // groups
+    if dots and groups == 1 and columns <= _DOT_COLUMNS and depth >= tile.lanes:
+        return PanelPlan(tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), True)
     panels = []
     for group in range(groups):
         for first in range(0, share, tile.columns):
@@ -138,7 +166,7 @@ def pack_source(tile: Tile) -> KernelSource:
             s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride")
             with s.block("for segment in range(segments):"):
                 s.line("at = start + segment * segment_stride")
-                with s.block(f"if column_stride == {tile.size}:"):
+                with s.block(f"if column_stride == {tile.size} and row_bytes != {tile.size}:"):
                     with s.block(f"if row_bytes == {tile.columns * tile.size}:"), s.block("for q in range(k):"):
                         s.line("copy_wide(out + q * row_bytes, at + q * row_stride, columns)")
                     with s.block("else:"), s.block("for q in range(k):"):
@@ -173,7 +201,7 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
         *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
         *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride),
     )
-    call.launch(Launch(pack_source(plan.tile), words, chunks=costs.chunks_for(cost, units), cost_ns=cost))
+    call.launch(Launch(pack_source(plan.tile), words, chunks=shares(cost, units), cost_ns=cost))
     return target
 
 

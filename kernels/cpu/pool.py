@@ -13,12 +13,12 @@ from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.channelwise import AxisMap, add_channelwise, class_lists, forward_map
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
+from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import Tile, tile_of
 from tfjit.kernels.cpu.window import Layout, Window, layout_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
-_MAX_CHUNKS: Final = 32
 _CHANNEL_BLOCK: Final = 64  # channels of a unit of work where there are few images to share
 
 
@@ -138,7 +138,7 @@ def _scatter(tile: Tile, op: str, shape: Sequence[int], rows: Window, cols: Wind
         *(rows.out * cols.out * pixel, rows.out, cols.out * pixel),
         *(call.table(row_table), len(run_table) // 8, call.table(run_table), call.table(class_table)),
     )
-    chunks = costs.chunks_for(cost, min(_MAX_CHUNKS, units))
+    chunks = shares(cost, units)
     call.launch(Launch(scatter_source(tile, op), words, chunks=chunks, cost_ns=cost))
     size = batch * height * width * channels * tile.size
     return call.finish(2 * size + batch * rows.out * cols.out * pixel, reads * channels)

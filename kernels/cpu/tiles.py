@@ -66,6 +66,26 @@ def matmul_tiles(tile: Tile, transposed: bool = False) -> KernelSource:
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
+DOT_HEIGHT: Final = 8
+"""Rows of the largest one-column tile."""
+
+
+@functools.cache
+def dot_tiles(tile: Tile) -> KernelSource:
+    """Micro-kernels for one column, of heights 1..DOT_HEIGHT."""
+    s = Source()
+    s.line(f"# dot product tiles {tile.kind} {tile.isa}")
+    s.line("from tfjit.kernels.cpu.vector_ir import dot_tile")
+    entries = []
+    for height in range(1, DOT_HEIGHT + 1):
+        name = tile_entry(height, 1)
+        s.line(f"emit_{name} = dot_tile({tile.kind!r}, {tile.lanes}, {height}, {tile.fused})")
+        with s.block(f"def {name}({_ARGUMENTS}):"):
+            s.line(f"emit_{name}({_ARGUMENTS})")
+        entries.append(name)
+    return KernelSource(s.text(), tuple(entries), arity=10, title=f"dot product tiles {tile.kind}")
+
+
 def tile_entry(height: int, vectors: int) -> str:
     """Entry of the micro-kernel for that many rows and vectors."""
     return f"tile_{height}x{vectors}"
@@ -79,13 +99,10 @@ class RowCover:
     height: int
     tall: int
 
-    def pointers(self, source: KernelSource) -> tuple[Pointer, Pointer, Pointer, Pointer]:
-        """Addresses of the micro-kernels: tall and low with VECTORS vectors, then tall and low with one."""
+    def pointers(self, source: KernelSource, widths: tuple[int, int] = (VECTORS, 1)) -> tuple[Pointer, ...]:
+        """Addresses of four micro-kernels: tall and low in vectors of widths[0], then of widths[1]."""
         low = max(1, self.height - 1)
-        tall_wide, low_wide, tall_narrow, low_narrow = (
-            Pointer("code", source=source, entry=tile_entry(h, vectors)) for vectors in (VECTORS, 1) for h in (self.height, low)
-        )
-        return tall_wide, low_wide, tall_narrow, low_narrow
+        return tuple(Pointer("code", source=source, entry=tile_entry(h, vectors)) for vectors in widths for h in (self.height, low))
 
 
 def cover(rows: int, max_height: int) -> RowCover:

@@ -220,6 +220,52 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
     return _intrinsic(10, emit)
 
 
+def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
+    """The micro-kernel for one column: c[height] (+)= sum over segments s < nseg, q < k of A[s, q, row] * column[s * k + q].
+
+    Arguments as for `matmul_tile`; ncols is 1. Vectors run along the sum, so that one column does not waste their lanes.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        a, stride_a, offsets, nseg, k, column, c, stride_c, _, accumulate = args
+        v = VectorBuilder(b, kind, lanes, fused)
+        rows = [b.mul(stride_a, _const(r)) for r in range(height)]
+        whole, rest = b.sdiv(k, _const(lanes)), b.srem(k, _const(lanes))
+        mask = v.mask(rest)
+
+        def step(masked: bool) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+            def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                at, column_at, *acc = state
+                other = v.masked_load(column_at, mask) if masked else v.load(column_at)
+                for r in range(height):
+                    place = b.add(at, rows[r])
+                    acc[r] = v.fma(v.masked_load(place, mask) if masked else v.load(place), other, acc[r])
+                return [b.add(at, _const(v.bytes)), b.add(column_at, _const(v.bytes)), *acc]
+
+            return body
+
+        def segment(i: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+            at = b.add(a, _load_word(b, offsets, i))
+            start = b.add(column, b.mul(i, b.mul(k, _const(v.size))))
+            inner = loop(b, whole, [at, start, *state], step(False))
+            some = b.zext(b.icmp_signed(">", rest, _const(0)), _I64)
+            return loop(b, some, inner, step(True))[2:]
+
+        sums = loop(b, nseg, [v.splat_of(0)] * height, segment)
+        total = v.function(f"llvm.vector.reduce.fadd.v{lanes}{kind}", v.element, [v.element, v.type])
+        more = b.icmp_signed("!=", accumulate, _const(0))
+        for r in range(height):
+            value = b.call(total, [ir.Constant(v.element, -0.0), sums[r]], fastmath=("reassoc",))
+            place = b.inttoptr(b.add(c, b.mul(stride_c, _const(r))), v.element.as_pointer())
+            with b.if_else(more) as (add, new):
+                with add:
+                    b.store(b.fadd(b.load(place, align=v.size), value), place, align=v.size)
+                with new:
+                    b.store(value, place, align=v.size)
+
+    return _intrinsic(10, emit)
+
+
 def copy_row(kind: str, lanes: int, vectors: int) -> Any:
     """One row of a packed panel: vectors * lanes elements at dst, of which ncols come from src and the rest are zero.
 

@@ -114,12 +114,26 @@ def pooled(grad_shape_of: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ..
     return (b, (h - kh) // sh + 1, (w - kw) // sw + 1, c)
 
 
+MATMUL_SIZES = ((1, 1, 1), (1, 128, 64), (5, 7, 3), (21, 50, 2), (9, 800, 1), (13, 33, 17), (37, 65, 70), (2, 500, 33), (100, 3, 1), (3, 900, 40))
+
+
 @cache
 def matmul_cases() -> tuple[Case, ...]:
     """Matrix products, with every transposition, odd sizes and empty axes."""
     found = [
         Case("MatMul", ((m, k) if not ta else (k, m), (k, n) if not tb else (n, k)), {"transpose_a": ta, "transpose_b": tb}, dtype)
-        for m, k, n in ((1, 1, 1), (1, 128, 64), (5, 7, 3), (13, 33, 17), (37, 65, 70), (2, 500, 33), (100, 3, 1), (3, 900, 40))
+        for m, k, n in MATMUL_SIZES
+            (1, 1, 1),
+            (1, 128, 64),
+            (5, 7, 3),
+            (21, 50, 2),
+            (9, 800, 1),
+            (13, 33, 17),
+            (37, 65, 70),
+            (2, 500, 33),
+            (100, 3, 1),
+            (3, 900, 40),
+        )
         for ta in (False, True)
         for tb in (False, True)
         for dtype in ("float32", "float64")
@@ -158,6 +172,8 @@ CONV_SHAPES = (
     ((1, 9, 12, 5), (3, 3, 5, 7), (1, 1), "EXPLICIT", (1, 1), (0, 2, 1, 3)),
     ((1, 3, 30, 2), (3, 3, 2, 65), (1, 1), "SAME", (1, 1), ()),
     ((1, 2, 2, 3), (5, 5, 3, 4), (1, 1), "SAME", (1, 1), ()),
+    ((2, 9, 10, 6), (3, 3, 6, 1), (1, 1), "SAME", (1, 1), ()),
+    ((1, 11, 10, 9), (3, 3, 9, 3), (2, 1), "VALID", (1, 1), ()),
 )
 DILATED_SHAPES = (
     ((2, 12, 11, 4), (3, 3, 4, 6), (1, 1), "SAME", (2, 3), ()),
