@@ -114,7 +114,10 @@ def pooled(grad_shape_of: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ..
     return (b, (h - kh) // sh + 1, (w - kw) // sw + 1, c)
 
 
-MATMUL_SIZES = ((1, 1, 1), (1, 128, 64), (5, 7, 3), (21, 50, 2), (9, 800, 1), (13, 33, 17), (37, 65, 70), (2, 500, 33), (100, 3, 1), (3, 900, 40))
+MATMUL_SIZES = (
+    (1, 1, 1), (1, 128, 64), (5, 7, 3), (21, 50, 2), (9, 800, 1), (13, 33, 17),
+    (37, 65, 70), (2, 500, 33), (100, 3, 1), (3, 900, 40),
+)  # fmt: skip
 
 
 @cache
@@ -123,17 +126,6 @@ def matmul_cases() -> tuple[Case, ...]:
     found = [
         Case("MatMul", ((m, k) if not ta else (k, m), (k, n) if not tb else (n, k)), {"transpose_a": ta, "transpose_b": tb}, dtype)
         for m, k, n in MATMUL_SIZES
-            (1, 1, 1),
-            (1, 128, 64),
-            (5, 7, 3),
-            (21, 50, 2),
-            (9, 800, 1),
-            (13, 33, 17),
-            (37, 65, 70),
-            (2, 500, 33),
-            (100, 3, 1),
-            (3, 900, 40),
-        )
         for ta in (False, True)
         for tb in (False, True)
         for dtype in ("float32", "float64")
