@@ -85,6 +85,24 @@ def _parse(data: bytes, where: str, meta: bool | None = None) -> Any:
     )
 
 
+def new_nodes(graph: Any, sent: set[str], version: int) -> Any:
+    """A GraphDef of what `graph` gained. sent: names of nodes already sent, which is added to; version: of the graph then.
+
+    TensorFlow's `as_graph_def` ignores `from_version`, so a TensorFlow graph's nodes are told apart by name.
+    """
+    if isinstance(graph, Graph):
+        return graph.as_graph_def(from_version=version or None)
+    graph_def = graph.as_graph_def()
+    if sent:
+        new = type(graph_def)()
+        new.library.CopyFrom(graph_def.library)
+        new.versions.CopyFrom(graph_def.versions)
+        new.node.extend(node for node in graph_def.node if node.name not in sent)
+        graph_def = new
+    sent.update(node.name for node in graph_def.node)
+    return graph_def
+
+
 def to_config(config: Any) -> Any:
     """A ConfigProto of tfjit or TensorFlow, or its bytes, as tfjit's; None stays None."""
     return _to_message(config, "ConfigProto", "config")
