@@ -737,3 +737,49 @@ def _depth_to_space(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
     out = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * b, w * b, c // (b * b))
     return (np.ascontiguousarray(np.moveaxis(out, 3, 1) if first else out),)
+
+
+@reference("Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst", "Copy", "CopyHost", "PlaceholderWithDefault")
+def _identity(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return (inputs[0],)
+
+
+@reference("IdentityN")
+def _identity_n(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return tuple(inputs)
+
+
+@reference("DeepCopy")
+def _deep_copy(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return (inputs[0].copy(),)
+
+
+@reference("Const")
+def _const(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return (node.attrs["value"],)
+
+
+@reference("ZerosLike")
+def _zeros_like(node: NodeSpec, inputs: Arrays) -> Arrays:
+    (x,) = inputs
+    return (np.full(x.shape, b"", object) if x.dtype == object else np.zeros(x.shape, x.dtype),)
+
+
+@reference("OnesLike")
+def _ones_like(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return (np.ones(inputs[0].shape, inputs[0].dtype),)
+
+
+@reference("Bitcast")
+def _bitcast(node: NodeSpec, inputs: Arrays) -> Arrays:
+    (x,) = inputs
+    target = _numpy(node, "type")
+    x = np.ascontiguousarray(x)
+    size_in, size_out = x.dtype.itemsize, target.itemsize
+    if size_in == size_out:
+        return (x.view(target),)
+    if size_in > size_out:
+        return (x.reshape(*x.shape, 1).view(target),)
+    if x.ndim == 0 or x.shape[-1] != size_out // size_in:
+        invalid(f"Cannot bitcast from {x.dtype} to {target}: the last dimension of {shape_text(x)} is not {size_out // size_in}")
+    return (x.view(target).reshape(x.shape[:-1]),)
