@@ -6,8 +6,6 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.channelwise import AxisMap, add_channelwise, class_lists, forward_map
@@ -24,11 +22,11 @@ _CHANNEL_BLOCK: Final = 64  # channels of a unit of work where there are few ima
 
 def pool_layout(node: NodeSpec, first: int) -> Layout:
     """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises Unsupported."""
-    sizes: dict[str, np.ndarray] = {}
+    sizes: dict[str, list[int]] = {}
     if len(node.inputs) > first:
         if not {first, first + 1} <= node.constants.keys():
             raise Unsupported("window sizes that are not known while planning")
-        sizes = {"ksize": node.constants[first], "strides": node.constants[first + 1]}
+        sizes = {"ksize": node.constants[first].tolist(), "strides": node.constants[first + 1].tolist()}
     try:
         layout = layout_of(node.attrs, **sizes)
     except ValueError as error:

@@ -328,9 +328,9 @@ def _fold_max(taps: Any, dtype: np.dtype[Any]) -> Array:
     return best
 
 
-def _window_sizes(inputs: Sequence[Array], first: int) -> dict[str, Array]:
+def _window_sizes(inputs: Sequence[Array], first: int) -> dict[str, list[int]]:
     """ksize and strides of the V2 forms, which take them as inputs."""
-    return {"ksize": inputs[first], "strides": inputs[first + 1]} if len(inputs) > first else {}
+    return {"ksize": inputs[first].tolist(), "strides": inputs[first + 1].tolist()} if len(inputs) > first else {}
 
 
 @reference("MaxPool", "MaxPoolV2")
