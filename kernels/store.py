@@ -88,6 +88,7 @@ def _private_directory(parent: Path) -> tuple[Path | None, str]:
     return directory, ""
 
 
+@functools.cache
 def _module_file(name: str) -> Path | None:
     """The source file of a module below tfjit.kernels, given its full name."""
     path = Path(__file__).parent.joinpath(*name.split(".")[2:])
