@@ -179,18 +179,15 @@ class Drafts:
             return high.level
         return None
 
-    def delays_nothing(self, a: Draft, b: Draft) -> bool:
-        """Whether the union waits for no control input that a result needed elsewhere does not wait for today.
-
-        True when neither has control inputs from outside both, when they have the same, or when the draft that would newly wait has
-        no consumer but the other.
+    def delays_nothing(self, producer: Draft, consumer: Draft) -> bool:
+        """Whether the union of a draft and one that uses its values waits for no control input that a result needed elsewhere does
+        not wait for today, directly or through the values it takes.
         """
-        waits_a, waits_b = (frozenset(self._outer_waits(x, y)) for x, y in ((a, b), (b, a)))
-        if waits_a == waits_b:
-            return True
-        if waits_b - waits_a and self.escapes(a, b):
+        before, after = (frozenset(self._outer_waits(x, y)) for x, y in ((producer, consumer), (consumer, producer)))
+        if after - before and self.escapes(producer, consumer):
             return False
-        return not (waits_a - waits_b and self.escapes(b, a))
+        # a lone consumer takes a value of the producer and so waits for all that the value waits for
+        return len(consumer.members) == 1 or not (before - after and self.escapes(consumer, producer))
 
     def _outer_waits(self, draft: Draft, other: Draft) -> Iterable[str]:
         for member in draft.members:
