@@ -343,7 +343,9 @@ class _Importer:
             position[i] = len(walk)
             walk.append(i)
             i = next(self.index[key[0]] for key in inputs[i] if self.index.get(key[0]) in stuck)
-        cycle = [self.nodes[j].name for j in reversed(walk[position[i] :])]
+        found = walk[position[i] :][::-1]
+        start = found.index(min(found))
+        cycle = [self.nodes[j].name for j in (*found[start:], *found[:start])]
         shown = cycle if len(cycle) <= 8 else [*cycle[:4], "...", *cycle[-3:]]
         return " -> ".join(f"'{n}'" if n != "..." else n for n in [*shown, cycle[0]])
 

@@ -83,7 +83,7 @@ def _array_of(values: Any, dtype: Any) -> np.ndarray:
         _check_leaves(values, wanted)
     with np.errstate(all="ignore"):
         array = _from_python(values, wanted)
-        if array.dtype.kind in "USO":
+        if array.dtype.kind in "USO" and (wanted is None or not wanted.is_numeric):
             return _strings(array, values, wanted)
         if wanted is not None:
             return array.astype(wanted.as_numpy_dtype, copy=False)
@@ -123,6 +123,8 @@ def _strings(array: np.ndarray, values: Any, wanted: DType | None) -> np.ndarray
     if array.dtype.kind == "O":
         for item in array.reshape(-1):
             if not isinstance(item, (str, bytes)):
+                if isinstance(values, np.ndarray):
+                    tensors.as_bytes(item)  # raises
                 if item is None or not isinstance(item, (int, float, complex)) or wanted is None:
                     raise TypeError(
                         f"Failed to convert elements of {values} to Tensor. Consider casting elements to a supported type. {_SUPPORTED_TYPES}"

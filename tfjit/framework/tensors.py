@@ -44,7 +44,8 @@ _VALUE_FIELD: dict[int, tuple[str, Any]] = {
 
 
 # Types that TensorFlow writes as tensor_content from two elements on; the others always go into their value field.
-CONTENT_TYPES = frozenset({1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 17, 19, 22, 23, 24, 25, 26, 27, 28, 33})
+CONTENT_TYPES = frozenset({1, 2, 3, 4, 5, 6, 9, 11, 12, 13, 14, 15, 16, 19, 22, 23, 24, 25, 26, 27, 28, 33})
+_BELOW_A_BYTE = frozenset({29, 30, 31, 32})  # int4, uint4, int2, uint2: NumPy keeps one in a byte, in a form of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,10 @@ def from_proto(proto: Any) -> Any:
         flat = full
     elif given > size:
         flat = flat[:size].copy()
-    flat = flat if flat.dtype == numpy_type and flat.dtype.names is None else flat.view(numpy_type)
+    if number in _BELOW_A_BYTE:
+        flat = flat.astype(numpy_type)
+    elif flat.dtype != numpy_type:
+        flat = flat.view(numpy_type)
     array = flat.reshape(shape)
     flat.setflags(write=False)
     array.setflags(write=False)
@@ -233,6 +237,7 @@ def fill_proto(proto: Any, array: Any) -> None:
 def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
     """Append elements to the value field of their dtype."""
     field_name, element = _VALUE_FIELD[dtype.as_datatype_enum]
+    flat = np.ascontiguousarray(flat)
     values = getattr(proto, field_name) if field_name != "float8_val" else None
     if values is None:
         proto.float8_val += flat.view(np.uint8).tobytes()
@@ -240,7 +245,9 @@ def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
         values.extend(flat.view(np.uint16).tolist())
     elif field_name in ("scomplex_val", "dcomplex_val"):
         values.extend(flat.view(flat.real.dtype).tolist())
-    elif flat.dtype.names is not None or (field_name == "int_val" and flat.dtype.type.__module__ == "ml_dtypes"):
+    elif dtype.as_datatype_enum in _BELOW_A_BYTE:
+        values.extend(flat.astype(np.int32).tolist())
+    elif flat.dtype.names is not None:
         values.extend(flat.view(element).tolist())
     else:
         values.extend(flat.tolist())
