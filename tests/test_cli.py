@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit import cli
+from tfjit.cli import main
 from tfjit.protos import GraphDef
 
 
 def call(*argv: str | Path) -> int:
     """The exit code of `tfjit argv`, argparse's own included."""
     try:
-        return cli.main([str(argument) for argument in argv])
+        return main([str(argument) for argument in argv])
     except SystemExit as stop:
         return int(stop.code or 0)
 

@@ -6,19 +6,19 @@ import time
 
 import pytest
 
-from tfjit import cli
+from tfjit.cli import main
 from tfjit.demo.stopwatch import medians_us
 
 
 def test_demo_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--seconds", "0.3", "--no-tensorflow"]) == 0
+    assert main(["demo", "--seconds", "0.3", "--no-tensorflow"]) == 0
     out = capsys.readouterr().out
     assert "297 held-out digits: accuracy 0.9933 (TensorFlow 0.9933)" in out
     assert "tfjit fused" in out and "tfjit unfused" in out and "where the time goes, batch 256" in out
 
 
 def test_demo_refuses_no_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--seconds", "0"]) == 2
+    assert main(["demo", "--seconds", "0"]) == 2
     assert "--seconds" in capsys.readouterr().err
 
 
