@@ -100,7 +100,7 @@ def test_run_writes_a_timeline(digits: Path, images: str, tmp_path: Path, capsys
     events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     assert any(event["ph"] == "X" and event["dur"] > 0 for event in events)
     assert any(event["name"] == "process_name" and "CPU:0" in event["args"]["name"] for event in events)
-    assert "kernel runs" in capsys.readouterr().err
+    assert "node runs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
