@@ -16,7 +16,7 @@ from numba import boolean, complex64, complex128, float32, float64, int8, int16,
 
 from numba.core.registry import cpu_target
 
-from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, trigonometric  # noqa: F401  (they register their functions)
+from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, measure, trigonometric  # noqa: F401  (they register their functions)
 from tfjit.kernels.vmath.emit import find, intrinsic_for
 
 __all__ = [

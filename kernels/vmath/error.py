@@ -23,7 +23,7 @@ def erf(x: Value) -> Value:
     """Error function; 1.5 ULP."""
     a = fabs(x)
     z = x * x
-    return where(a < 1.0, x * polynomial(z, c.ERF64), copysign(1.0 - _erfc_positive(a, c.ERFC64, 6.5), x))
+    return where(a < 1.0, x.mad(polynomial(z, c.ERF64), x), copysign(1.0 - _erfc_positive(a, c.ERFC64, 6.5), x))
 
 
 @scalar("f64")
@@ -31,7 +31,7 @@ def erfc(x: Value) -> Value:
     """Complementary error function; 3 ULP."""
     a = fabs(x)
     tail = _erfc_positive(a, c.ERFC64, 28.0)
-    small = 1.0 - x * polynomial(x * x, c.ERF64)
+    small = 1.0 - x.mad(polynomial(x * x, c.ERF64), x)
     y = where(x < 0.0, 2.0 - tail, tail)
     return where(x.isnan(), x, where(a < 0.5, small, y))
 

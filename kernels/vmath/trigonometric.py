@@ -45,7 +45,7 @@ def _reduce64(x: Value) -> tuple[Value, Value, Value]:
 def _sine_cosine32(r: Value) -> tuple[Value, Value]:
     z = r * r
     sine = (polynomial(z, c.SIN32) * z).mad(r, r)
-    cosine = (polynomial(z, c.COS32) * z).mad(z, z.mad(-0.5, 1.0))
+    cosine = polynomial(z, c.COS32).mad(z, -0.5).mad(z, 1.0)
     return sine, cosine
 
 
