@@ -83,7 +83,7 @@ def part_table(
 
     blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
     """
-    rows: list[tuple[int, ...]] = []
+    rows: list[list[int]] = []
     offsets: list[int] = []
     for first, count, start, terms in blocks:
         rows.append([8 * (4 * len(blocks) + len(offsets)), count, terms, first * k + start])

@@ -21,14 +21,14 @@ def build(case: Case, arrays: Sequence[np.ndarray], out: np.ndarray, constants: 
     return builder(node_spec(case.op, arrays, case.attrs, out, [*constants, *case.ints]))
 
 
-def check(case: Case, constants: Sequence[int] = (), terms: int = 1000) -> None:
+def check(case: Case, constants: Sequence[int] = ()) -> None:
     """The compiled kernel of a case gives TensorFlow's values, whole and in chunks, and the same bits each time."""
     arrays = case_arrays(case)
     wanted = run_tensorflow(case.op, arrays, case.attrs)
     call = build(case, arrays, wanted, constants)
     runner = NativeRunner(call, arrays, [TensorSpec(dtypes.as_dtype(wanted.dtype), wanted.shape)])
     (found,) = runner.run(1)
-    assert_near(found, wanted, terms)
+    assert_near(found, wanted, case.terms)
     whole = found.copy()
     for chunks, threads in ((2, False), (None, True)):
         found[...] = -7

@@ -31,6 +31,20 @@ class Case:
         parts += [f"{k}={v}" for k, v in self.attrs.items() if k not in ("data_format",) or v != "NHWC"]
         return "-".join(parts + ([self.dtype] if self.dtype != "float32" else [])).replace(" ", "")
 
+    @property
+    def terms(self) -> int:
+        """How many products are summed for one element of the result (an upper bound)."""
+        if "MatMul" in self.op:
+            return self.shapes[0][-2 if self.attrs.get("transpose_a") or self.attrs.get("adj_x") else -1]
+        if "Pool" in self.op:
+            return int(np.prod(self.attrs["ksize"]))
+        if "Filter" in self.op:
+            return int(np.prod(self.shapes[2][:3]))
+        w = self.shapes[1]
+        if "Depthwise" in self.op:
+            return w[0] * w[1] * w[3]
+        return w[0] * w[1] * (w[3] if "Input" in self.op else w[2])
+
     def arrays(self, seed: int = 0) -> list[np.ndarray]:
         """Random inputs, the same for every caller."""
         rng = np.random.default_rng([seed, *self.op.encode()])
@@ -292,10 +306,10 @@ def case_arrays(case: Case) -> list[np.ndarray]:
     return arrays
 
 
-def assert_near(found: np.ndarray, wanted: np.ndarray, terms: int = 1) -> None:
+def assert_near(found: np.ndarray, wanted: np.ndarray, terms: int) -> None:
     """Same shape and dtype, equal within the rounding of a sum of `terms` products of values around 1."""
     assert found.shape == wanted.shape
     assert found.dtype == wanted.dtype
-    size = 2.0 if found.dtype.itemsize == 8 else 0
-    eps = 2e-15 if size else {4: 1e-6, 2: 8e-3}[found.dtype.itemsize]
-    np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=10 * eps, atol=eps * max(1.0, terms**0.5) * 4)
+    eps = float(np.finfo(found.dtype).eps)
+    # partial sums grow with the root of their length, and so does the number of their rounding errors that add up
+    np.testing.assert_allclose(found, wanted, rtol=8 * eps, atol=2 * eps * max(1, terms))
