@@ -191,7 +191,7 @@ register_op(
     shape=nothing,
 )
 register_op("QueueIsClosed", inputs=("handle: Ref(string)",), outputs=("is_closed: bool",), shape=handle_to_scalar)
-register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True, shape=unchanged)
+register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True, shape=scalar)
 register_op("QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
 register_op("QueueSizeV2", inputs=("handle: resource",), outputs=("size: int32",), stateful=True, shape=unchanged)
 register_op(
