@@ -134,7 +134,7 @@ def _module_hash(name: str) -> str:
 
 def _worker_path() -> str:
     """PYTHONPATH of a worker: what this process inherited, and where it found tfjit and Numba if that was added at run time."""
-    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    inherited = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
     for name in ("tfjit", "numba", "llvmlite", "numpy"):
         spec = importlib.util.find_spec(name)
@@ -185,7 +185,7 @@ class _Worker:
         self.fatal = ""  # why it cannot work at all
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
         environment["PYTHONPATH"] = _worker_path()
-        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory
+        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
         verbose = "cache" in settings.names("TFJIT_LOG")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.kernels.compiler"],
@@ -193,6 +193,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=None if verbose else subprocess.DEVNULL,
             env=environment,
+            cwd=os.path.abspath(os.sep),
             bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
             close_fds=True,
             start_new_session=True,  # Ctrl-C in the terminal is not for it
@@ -289,7 +290,7 @@ class KernelStore:
         """Where object code is kept; None when there is no usable directory (memory only)."""
         if not self._directory_known:
             parent = self._parent or settings.cache_dir()
-            self._directory, reason = _private_directory(parent)
+            self._directory, reason = _private_directory(parent.absolute())
             self._directory_known = True
             if reason:
                 log.warning("tfjit: compiled kernels are kept in memory only: %s", reason)
