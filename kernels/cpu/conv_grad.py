@@ -60,31 +60,41 @@ def mirrored(window: Window) -> Window:
 
 @native("Conv2DBackpropInput")
 def _input_gradient(node: NodeSpec) -> NativeCall:
-    """A convolution of out_backprop with the filter turned round, its channels swapped; strides spread the gradient with zeros."""
+    _, w, _ = node.inputs
+    return _dense_input_gradient(node, (w.shape[0], w.shape[1], w.shape[2], w.shape[3]))
+
+
+def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
+    """A convolution of out_backprop with the filter turned round, its channels swapped; strides spread the gradient with zeros.
+
+    filter_shape: [k_h, k_w, channels of a group, out_c].
+    """
     _, w, dy = node.inputs
     dx = node.outputs[0]
     tile = _require(dy, w)
-    k_h, k_w, in_c, out_c = w.shape
+    k_h, k_w, in_c, out_c = filter_shape
     batch, _, _, channels = dx.shape
-    if channels != in_c:
-        raise Unsupported("the gradient of a grouped convolution")
-    rows, cols = _windows(node, dx.shape, w.shape)
+    rows, cols = _windows(node, dx.shape, filter_shape)
     if dx.size == 0 or dy.size == 0 or w.size == 0:
         return zero_call(dx.nbytes)
     call = CallBuilder(node.constants)
-    depth, size = k_h * k_w * out_c, tile.size
-    plan = plan_panels(tile, depth, in_c, dots=True)
-    table = call.table(plan.table())
+    groups = channels // in_c
+    share = out_c // groups
+    taps, size = k_h * k_w, tile.size
+    plan = plan_panels(tile, taps * share, channels, groups, dots=True)
+    table = call.table(plan.table(share * size))
     value = node.constants.get(1)
     if value is not None:
-        packed = call.constant(plan.pack(np.ascontiguousarray(value[::-1, ::-1].transpose(0, 1, 3, 2)).reshape(depth, in_c)))
+        turned = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(taps, in_c, groups, share)
+        packed = call.constant(plan.pack(turned.transpose(0, 3, 2, 1).reshape(taps * share, channels)))
     else:
-        tap = in_c * out_c * size
-        layout = MatrixLayout(k_h * k_w, -tap, out_c, size, out_c * size, start=(k_h * k_w - 1) * tap)
+        tap, column = in_c * out_c * size, out_c * size
+        shift = share * size - in_c * column
+        layout = MatrixLayout(taps, -tap, share, size, column, start=(taps - 1) * tap, group_shift=shift)
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
-    spec = ConvSpec(batch, mirrored(rows), mirrored(cols), out_c, in_c, spread=(rows.stride, cols.stride))
+    spec = ConvSpec(batch, mirrored(rows), mirrored(cols), out_c, channels, groups, spread=(rows.stride, cols.stride))
     add_convolution(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ())
-    return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * k_h * k_w * in_c)
+    return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
 
 
 _PAD_WORDS: Final = ("units", "height", "in_height", "before", "x", "row_bytes", "target", "pitch", "left", "skip", "copy", "right")
@@ -132,23 +142,29 @@ def _padded(call: CallBuilder, x: Pointer, batch: int, rows: Window, cols: Windo
 
 @native("Conv2DBackpropFilter")
 def _filter_gradient(node: NodeSpec) -> NativeCall:
-    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels; no im2col."""
+    k_h, k_w, in_c, out_c = node.outputs[0].shape
+    return _dense_filter_gradient(node, (k_h, k_w, in_c, out_c))
+
+
+def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
+    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels; no im2col.
+
+    filter_shape: [k_h, k_w, channels of a group, out_c].
+    """
     x, _, dy = node.inputs
     dw = node.outputs[0]
     tile = _require(dy, x)
-    k_h, k_w, in_c, out_c = dw.shape
+    k_h, k_w, in_c, out_c = filter_shape
     batch, _, _, channels = x.shape
-    if channels != in_c:
-        raise Unsupported("the gradient of a grouped convolution")
-    rows, cols = _windows(node, x.shape, dw.shape)
+    rows, cols = _windows(node, x.shape, filter_shape)
     if dw.size == 0 or dy.size == 0:
         return zero_call(dw.nbytes)
     call = CallBuilder(node.constants)
     size = tile.size
     pixel = channels * size
     pixels = batch * rows.out * cols.out
-    plan = plan_panels(tile, pixels, out_c)
-    table = call.table(plan.table())
+    plan = plan_panels(tile, pixels, out_c, channels // in_c)
+    table = call.table(plan.table(in_c * size))
     packed = pack_at_run_time(call, plan, table, Pointer("in", 2), MatrixLayout(1, 0, pixels, out_c * size, size))
     source, height, pitch = _padded(call, Pointer("in", 0), batch, rows, cols, pixel)
     taps = tuple(kh * rows.dilation * pitch + kw * cols.dilation * pixel for kh in range(k_h) for kw in range(k_w))
@@ -160,12 +176,12 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
 
 @native("DepthwiseConv2dNativeBackpropInput")
 def _depthwise_input_gradient(node: NodeSpec) -> NativeCall:
-    """Every input position gathers the outputs it went into."""
+    """Every input position gathers the outputs it went into; with several results a channel, channels are groups."""
     _, w, dy = node.inputs
     dx = node.outputs[0]
     tile = _require(dy, w)
     if w.shape[3] != 1:
-        raise Unsupported("the gradient of a depthwise convolution with several results a channel")
+        return _dense_input_gradient(node, (w.shape[0], w.shape[1], 1, w.shape[2] * w.shape[3]))
     rows, cols = _windows(node, dx.shape, w.shape)
     if dx.size == 0 or dy.size == 0:
         return zero_call(dx.nbytes)
@@ -231,7 +247,7 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
     dw = node.outputs[0]
     tile = _require(dy, x)
     if dw.shape[3] != 1:
-        raise Unsupported("the gradient of a depthwise convolution with several results a channel")
+        return _dense_filter_gradient(node, (dw.shape[0], dw.shape[1], 1, dw.shape[2] * dw.shape[3]))
     rows, cols = _windows(node, x.shape, dw.shape)
     if dw.size == 0 or dy.size == 0:
         return zero_call(dw.nbytes)

@@ -16,8 +16,8 @@ from tfjit.kernels.cpu.tiles import DOT_HEIGHT, VECTORS, RowCover, Tile, dot_til
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
-PANEL_WORDS: Final = 6
-"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes."""
+PANEL_WORDS: Final = 7
+"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes, group."""
 
 
 _DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than reading A once a column
@@ -86,7 +86,7 @@ class PanelPlan:
         """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
         size = self.tile.size
         rows = [
-            (p.group * group_bytes, start, p.first_column * size, p.first_column, p.columns, self.row_bytes(p))
+            (p.group * group_bytes, start, p.first_column * size, p.first_column, p.columns, self.row_bytes(p), p.group)
             for p, start in zip(self.panels, self.starts)
         ]
         return np.array(rows, np.int64).reshape(-1, PANEL_WORDS)
@@ -123,7 +123,7 @@ def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1, dots: boo
 class MatrixLayout:
     """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride + column * column_stride.
 
-    matrices of them lie matrix_bytes apart.
+    matrices of them lie matrix_bytes apart. group_shift: added for every group before a column's.
     """
 
     segments: int
@@ -134,11 +134,12 @@ class MatrixLayout:
     start: int = 0
     matrices: int = 1
     matrix_bytes: int = 0
+    group_shift: int = 0
 
 
 _WORDS: Final = (
     "matrices", "panels", "table", "source", "matrix_bytes", "target", "packed_bytes",
-    "segments", "segment_stride", "k", "row_stride", "column_stride",
+    "segments", "segment_stride", "k", "row_stride", "column_stride", "group_shift",
 )  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def pack_source(tile: Tile) -> KernelSource:
             s.line("out = target + matrix * packed_bytes + word(entry, 1)")
             s.line("columns = word(entry, 4)")
             s.line("row_bytes = word(entry, 5)")
-            s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride")
+            s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride + word(entry, 6) * group_shift")
             with s.block("for segment in range(segments):"):
                 s.line("at = start + segment * segment_stride")
                 with s.block(f"if column_stride == {tile.size} and row_bytes != {tile.size}:"):
@@ -199,7 +200,7 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
     units = layout.matrices * len(plan.panels)
     words = (
         *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
-        *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride),
+        *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride, layout.group_shift),
     )
     call.launch(Launch(pack_source(plan.tile), words, chunks=shares(cost, units), cost_ns=cost))
     return target
