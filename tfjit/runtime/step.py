@@ -52,10 +52,11 @@ class StepEnvironment:
 
 @dataclass(slots=True)
 class _Patch:
-    """A word of the argument blocks that gets an array's data address at each call. array: name in the generated code."""
+    """A word of the argument blocks that gets an array's data address plus offset at each call. array: name in the generated code."""
 
     array: str
     word: int
+    offset: int
 
 
 @dataclass(slots=True)
@@ -258,9 +259,7 @@ class _Layout:
         elif root.index in self._buffers:
             self.arena_words.append((word, self._buffers[root.index].offset + offset))
         else:
-            if offset:
-                raise errors.InternalError(None, None, f"pointer with an offset into the unplanned memory of {root.producer}")
-            stretch.patches.append(_Patch(self.name_of(root), word))
+            stretch.patches.append(_Patch(self.name_of(root), word, offset))
 
     def name_of(self, root: Value) -> str:
         """The generated code's name for an array that is not at a planned address."""
@@ -499,7 +498,7 @@ class _Layout:
             table = walker.StepTable(
                 len(arrays),
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
-                patches=[(index[patch.array], address + 8 * patch.word, 0) for patch in stretch.patches],
+                patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
                 release_gil=stretch.cost_ns > KEEP_GIL_NS,
                 pool=self.env.pool.state_address if self.env.pool is not None else 0,
             )
