@@ -247,7 +247,7 @@ def depthwise_cases() -> tuple[Case, ...]:
 def conv_grad_cases() -> tuple[Case, ...]:
     """Gradients of dense and depthwise convolutions."""
     found: list[Case] = []
-    for x, w, s, p, d, e in CONV_SHAPES:
+    for x, w, s, p, d, e in CONV_SHAPES + GROUPED_SHAPES:
         out = (x[0], *_conv_out(x, w, s, p, d, e), w[3])
         found += _conv_grads(x, w, conv_attrs(s, p, d, e), out, "Conv2D", "float32")
     x, w, s, p, d, e = CONV_SHAPES[4]
