@@ -6,6 +6,7 @@ tensor -> ndarray (read-only; object array of bytes for strings), func -> FuncRe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -206,12 +207,8 @@ def convert(value: Any, attr_type: str, name: str, op_type: str = "") -> Any:
 
 
 def _snake(op_type: str) -> str:
-    out = []
-    for i, c in enumerate(op_type):
-        if c.isupper() and i and not op_type[i - 1].isupper():
-            out.append("_")
-        out.append(c.lower())
-    return "".join(out)
+    """conv2d of Conv2D, as TensorFlow names the Python function of an op."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", op_type).lower()
 
 
 def _convert(value: Any, kind: str, name: str) -> Any:

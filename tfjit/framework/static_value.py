@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MAX_VISITS: Final = 200
 _MAX_DEPTH: Final = 50
 _MAX_ELEMENTS: Final = 4096  # computed values; a Const of any size is known
+_OF_SHAPES: Final = frozenset({"StridedSlice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"})
 
 
 class _Search:
@@ -37,30 +38,39 @@ class _Search:
         self.visits += 1
         if depth > _MAX_DEPTH or self.visits > _MAX_VISITS:
             return None
-        by_shape = _FROM_SHAPES.get(op._type)
-        if by_shape is not None:
-            result = by_shape(op, tensor._value_index)
-        else:
-            fold = _FOLDS.get(op._type)
-            if fold is None or not op._inputs:
-                return None
-            arrays = []
-            for operand in op._inputs:
-                array = self.value(operand, depth + 1)
-                if array is None or array.size > _MAX_ELEMENTS:
-                    return None
-                arrays.append(array)
-            try:
-                with np.errstate(all="ignore"):
-                    result = fold(op, arrays)
-                if isinstance(result, (list, tuple)):
-                    result = result[tensor._value_index]
-            except (ValueError, IndexError, TypeError, ZeroDivisionError):
-                return None  # the kernel reports it when it runs
+        result = self._folded(tensor, depth)
+        if result is None and op._type in _OF_SHAPES and tensor._dtype.is_integer:
+            # A part of a partly known shape may be known: x.shape[1:] where only the batch is not.
+            if tensor._shape == ():
+                result = self._element(tensor, depth + 1)
+            else:
+                sizes = self._partial(tensor, depth + 1)
+                result = sizes if sizes is not None and None not in sizes else None
         if result is None:
             return None
         result = np.asarray(result, dtype=tensor._dtype.as_numpy_dtype)
         return result if result.size <= _MAX_ELEMENTS else None
+
+    def _folded(self, tensor: Tensor, depth: int) -> Any:
+        op = tensor.op
+        by_shape = _FROM_SHAPES.get(op._type)
+        if by_shape is not None:
+            return by_shape(op, tensor._value_index)
+        fold = _FOLDS.get(op._type)
+        if fold is None or not op._inputs:
+            return None
+        arrays = []
+        for operand in op._inputs:
+            array = self.value(operand, depth + 1)
+            if array is None or array.size > _MAX_ELEMENTS:
+                return None
+            arrays.append(array)
+        try:
+            with np.errstate(all="ignore"):
+                result = fold(op, arrays)
+            return result[tensor._value_index] if isinstance(result, (list, tuple)) else result
+        except (ValueError, IndexError, TypeError, ZeroDivisionError):
+            return None  # the kernel reports it when it runs
 
     def as_shape(self, tensor: Tensor, depth: int = 0) -> Shape:
         """An integer vector read as a shape, with None for unknown elements; None when its length is unknown."""
@@ -69,6 +79,9 @@ class _Search:
             if whole.ndim != 1:
                 return None
             return tuple(None if v < 0 else int(v) for v in whole.tolist())
+        return self._partial(tensor, depth)
+
+    def _partial(self, tensor: Tensor, depth: int) -> Shape:
         op = tensor.op
         self.visits += 1
         if depth > _MAX_DEPTH or self.visits > _MAX_VISITS:
@@ -83,8 +96,6 @@ class _Search:
             for element in op._inputs:
                 value = self.value(element, depth + 1)
                 size = None if value is None else int(value)
-                if size is None:
-                    size = self._element(element, depth + 1)
                 sizes.append(None if size is None or size < 0 else size)
             return tuple(sizes)
         if kind in ("Concat", "ConcatV2"):
