@@ -1,0 +1,218 @@
+"""Strided copies: the one kernel under every op that only moves elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from tfjit.kernels.cpu import access, costs
+from tfjit.kernels.cpu.loop import advance_odometer, write_odometer
+from tfjit.kernels.cpu.region import c_strides, collapse
+from tfjit.kernels.registry import Launch, Pointer
+from tfjit.kernels.source import KernelSource, Source
+
+TILE: Final = 16
+"""Side of the blocks in which a transpose reads and writes, so that both stay within a few cache lines."""
+_RUN_BYTES: Final = 48
+"""From this length on, runs of bytes are copied with memcpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where elements lie: shape, byte strides, byte offset from the start of a buffer."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+class Layout:
+    """A buffer's C-contiguous array, on which NumPy's own view operations find strides and offsets; no memory stands behind it."""
+
+    def __init__(self, shape: Sequence[int], size: int) -> None:
+        self.array = np.lib.stride_tricks.as_strided(np.empty(1, f"V{size}"), tuple(shape), c_strides(shape, size))
+
+    def view(self, array: np.ndarray) -> View:
+        """The View of an array made from `array` by indexing, transposing, broadcasting."""
+        start = self.array.__array_interface__["data"][0]
+        offset = array.__array_interface__["data"][0] - start if array.size else 0
+        return View(array.shape, array.strides, offset)
+
+
+def copy_launch(size: int, source: View, target: View, source_at: Pointer, target_at: Pointer) -> Launch | None:
+    """The launch that copies elements of `size` bytes from one view to another of the same shape; None when there are none.
+
+    Raises Unsupported for elements that are no plain words.
+    """
+    access.raw_pointer(size, "")
+    space = target.shape
+    count = prod(space)
+    if count == 0:
+        return None
+    plain = [tuple(0 if n == 1 else b for n, b in zip(space, v.strides)) for v in (source, target)]
+    dims, (reads, writes) = collapse(space, plain)
+    if not dims:
+        dims, reads, writes = (1,), (size,), (size,)
+    src = Pointer(source_at.kind, source_at.index, source_at.offset + source.offset)
+    dst = Pointer(target_at.kind, target_at.index, target_at.offset + target.offset)
+    touched = size * (count + prod(n for n, b in zip(dims, reads) if b))
+    if reads[-1] == writes[-1] == size and dims[-1] * size >= _RUN_BYTES:
+        cost = costs.FIXED_NS + costs.traffic_ns(touched) + 4.0 * prod(dims[:-1])
+        return _run_launch(dims, reads, writes, size, src, dst, cost)
+    turned = _turned_dim(dims, reads, writes, size)
+    if turned is not None:
+        cost = costs.FIXED_NS + costs.traffic_ns(touched) + 0.5 * count
+        return _transpose_launch(dims, reads, writes, size, turned, src, dst, cost)
+    cost = costs.FIXED_NS + costs.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
+    return _strided_launch(dims, reads, writes, size, src, dst, cost)
+
+
+def _turned_dim(dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int) -> int | None:
+    """The dim along which the source is contiguous while the target's inner dim is another, when both are long enough for blocks."""
+    if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size) or dims[-1] < 4:
+        return None
+    return next((k for k in range(len(dims) - 1) if reads[k] == size and dims[k] >= 4), None)
+
+
+def _parts(outer: int, inner: int, least: int, cost: float) -> tuple[int, int]:
+    """(parts of the inner dim, chunks)."""
+    chunks = costs.chunks_for(cost, outer * inner)
+    parts = max(1, min(-(-chunks // max(outer, 1)), inner // least)) if outer < chunks else 1
+    return parts, max(1, min(chunks, outer * parts))
+
+
+def _head(s: Source, outer: int, what: str, words: Sequence[str]) -> int:
+    """The words before the strides: sizes of the outer dims, parts, then `words`; returns the number of the next word."""
+    for k in range(outer):
+        s.line(f"n{k} = word(args, {2 + k})")
+    at = 2 + outer
+    for name in ("parts", *words, "src", "dst"):
+        s.line(f"{name} = word(args, {at})")
+        at += 1
+    for name in ("src", "dst"):
+        for k in range(outer):
+            s.line(f"{name}_s{k} = word(args, {at})")
+            at += 1
+    s.line(f"units = {' * '.join([*(f'n{k}' for k in range(outer)), 'parts'])}")
+    s.line("first = units * chunk // nchunks")
+    s.line("count = units * (chunk + 1) // nchunks - first")
+    if outer:
+        write_odometer(s, outer)
+    else:
+        s.line("part = first")
+    return at
+
+
+def _place(name: str, outer: int) -> str:
+    return " + ".join([name, *(f"i{k} * {name}_s{k}" for k in range(outer))])
+
+
+def _next(s: Source, outer: int) -> None:
+    if outer:
+        advance_odometer(s, outer)
+    else:
+        s.line("part += 1")
+
+
+def _imports(s: Source) -> None:
+    s.line("from tfjit.kernels.intrinsics import *")
+    s.line()
+    s.line()
+
+
+def _run_launch(
+    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+) -> Launch:
+    outer = len(dims) - 1
+    s = Source()
+    s.line(f"# copy runs of bytes, {outer} outer dims")
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        _head(s, outer, "run", ("run",))
+        s.line("width = run // parts")
+        with s.block("for u in range(count):"):
+            s.line("lo = part * width")
+            s.line("m = width if part + 1 < parts else run - lo")
+            s.line(f"copy_bytes({_place('dst', outer)} + lo, {_place('src', outer)} + lo, m)")
+            _next(s, outer)
+    run = dims[-1] * size
+    parts, chunks = _parts(prod(dims[:-1]), run, 4096, cost)
+    words = (*dims[:-1], parts, run, src, dst, *reads[:-1], *writes[:-1])
+    return Launch(KernelSource(s.text(), title="copy"), words, chunks=chunks, cost_ns=cost)
+
+
+def _strided_launch(
+    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+) -> Launch:
+    outer = len(dims) - 1
+    read = "value" if reads[-1] == 0 else "ld(src_p, i)" if reads[-1] == size else "ld_at(src_p, i * read_step)"
+    even = writes[-1] == size
+    s = Source()
+    kind = "one value" if reads[-1] == 0 else "contiguous" if reads[-1] == size else "strided"
+    s.line(f"# copy elements of {size} bytes, {kind} to {'contiguous' if even else 'strided'}, {outer} outer dims")
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        at = _head(s, outer, "length", ("length",))
+        s.line(f"read_step = word(args, {at})")
+        s.line(f"write_step = word(args, {at + 1})")
+        s.line("width = length // parts")
+        with s.block("for u in range(count):"):
+            s.line("lo = part * width")
+            s.line("m = width if part + 1 < parts else length - lo")
+            s.line(f"src_p = {access.raw_pointer(size, _place('src', outer) + ' + lo * read_step')}")
+            s.line(f"dst_p = {access.raw_pointer(size, _place('dst', outer) + ' + lo * write_step')}")
+            if reads[-1] == 0:
+                s.line("value = ld(src_p, 0)")
+            with s.block("for i in range(m):"):
+                s.line(f"st(dst_p, i, {read})" if even else f"st_at(dst_p, i * write_step, {read})")
+            _next(s, outer)
+    parts, chunks = _parts(prod(dims[:-1]), dims[-1], 1024, cost)
+    words = (*dims[:-1], parts, dims[-1], src, dst, *reads[:-1], *writes[:-1], reads[-1], writes[-1])
+    return Launch(KernelSource(s.text(), title=f"copy {kind}"), words, chunks=chunks, cost_ns=cost)
+
+
+def _transpose_launch(
+    dims: Sequence[int],
+    reads: Sequence[int],
+    writes: Sequence[int],
+    size: int,
+    turned: int,
+    src: Pointer,
+    dst: Pointer,
+    cost: float,
+) -> Launch:
+    """Blocks of TILE x TILE over the dim contiguous in the source and the one contiguous in the target."""
+    rest = [k for k in range(len(dims) - 1) if k != turned]
+    outer = len(rest)
+    s = Source()
+    s.line(f"# transpose elements of {size} bytes in blocks, {outer} outer dims")
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        at = _head(s, outer, "blocks", ("rows", "columns"))
+        s.line(f"read_step = word(args, {at})")
+        s.line(f"write_step = word(args, {at + 1})")
+        with s.block("for u in range(count):"):
+            s.line(f"row = part * {TILE}")  # a unit is a band of TILE rows of the target
+            s.line(f"height = min(rows - row, {TILE})")
+            s.line(f"src_at = {_place('src', outer)} + row * {size}")
+            s.line(f"dst_at = {_place('dst', outer)} + row * write_step")
+            with s.block(f"for block in range((columns + {TILE - 1}) // {TILE}):"):
+                s.line(f"column = block * {TILE}")
+                s.line(f"m = min(columns - column, {TILE})")
+                with s.block("for r in range(height):"):
+                    s.line(f"src_p = {access.raw_pointer(size, f'src_at + r * {size} + column * read_step')}")
+                    s.line(f"dst_p = {access.raw_pointer(size, f'dst_at + r * write_step + column * {size}')}")
+                    with s.block("for i in range(m):"):
+                        s.line("st(dst_p, i, ld_at(src_p, i * read_step))")
+            _next(s, outer)
+    bands = -(-dims[turned] // TILE)
+    chunks = costs.chunks_for(cost, prod(dims[k] for k in rest) * bands)
+    words = (
+        *(dims[k] for k in rest), bands, dims[turned], dims[-1], src, dst,
+        *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
+    )  # fmt: skip
+    return Launch(KernelSource(s.text(), title="transpose"), words, chunks=chunks, cost_ns=cost)

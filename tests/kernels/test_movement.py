@@ -1,0 +1,177 @@
+"""Ops that move elements, against their reference kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
+from tests.kernels.launching import KernelError, run_native, tensor
+from tfjit.framework import dtypes as d
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.kernels.registry import NodeSpec, TensorSpec, find_native, find_reference
+
+RNG = np.random.default_rng(11)
+
+
+def values(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return RNG.integers(0, 100, shape).astype(dtype)
+
+
+def ints(*numbers: Any) -> np.ndarray:
+    return np.array(numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, int)) else numbers, np.int32)
+
+
+def check(op: str, *inputs: np.ndarray, nchunks: int = 0, **attrs: Any) -> list[np.ndarray]:
+    """Run the node natively, every input known while planning, and compare with the reference bit for bit."""
+    specs = tuple(tensor(a) for a in inputs)
+    known = dict(enumerate(inputs))
+    reference, builder = find_reference(op), find_native(op)
+    assert reference is not None
+    assert builder is not None
+    wanted = [np.asarray(a) for a in reference(NodeSpec("node", op, attrs, specs, (), known), inputs)]
+    spec = NodeSpec("node", op, attrs, specs, tuple(tensor(a) for a in wanted), known)
+    results = run_native(builder(spec), inputs, spec.outputs, nchunks)
+    for result, want in zip(results, wanted):
+        assert result.dtype == want.dtype
+        np.testing.assert_array_equal(result, want)
+    return results
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0, 2, 1), (1, 0, 2), (2, 0, 1)])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (70, 33, 19), (1, 40, 1), (0, 2, 3), (64, 64, 64)])
+def test_transpose(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
+    check("Transpose", values(*shape), ints(*order), nchunks=3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float64", "complex128", "bool"])
+def test_transpose_of_every_size(dtype: str) -> None:
+    check("Transpose", values(33, 20, dtype=dtype), ints(1, 0))
+
+
+def test_transpose_of_a_scalar() -> None:
+    check("Transpose", np.float32(3), np.zeros(0, np.int32))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_concat(axis: int) -> None:
+    shapes = [[2, 3, 5] for _ in range(3)]
+    for k, shape in enumerate(shapes):
+        shape[axis] = k * 3 + (k > 0)
+    check("ConcatV2", *(values(*s) for s in shapes), np.int32(axis), N=3)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_pack_and_unpack(axis: int) -> None:
+    check("Pack", *(values(2, 20) for _ in range(3)), axis=axis, N=3)
+    check("Unpack", values(2, 3, 4), axis=axis, num=[2, 3, 4][axis])
+    check("Pack", np.float32(1), np.float32(2), axis=0, N=2)
+
+
+def test_split() -> None:
+    check("Split", np.int32(1), values(3, 12, 5), num_split=4)
+    check("SplitV", values(3, 12, 5), np.array([2, 0, 10], np.int64), np.int32(1), num_split=3)
+
+
+def test_slice() -> None:
+    check("Slice", values(5, 6, 70), ints(1, 2, 3), ints(3, -1, 60))
+    check("Slice", values(5, 6), ints(1, 2), ints(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides", "masks"),
+    [
+        ([1, 0], [4, 6], [2, 1], {}),
+        ([4, -1], [0, 0], [-1, -2], {}),
+        ([0, 1], [0, 5], [1, 1], {"begin_mask": 1, "end_mask": 1}),
+        ([2, 0], [3, 6], [1, 3], {"shrink_axis_mask": 1}),
+        ([0, 0, 1], [0, 0, 3], [1, 1, 1], {"ellipsis_mask": 1, "new_axis_mask": 2}),
+        ([4, 0], [1, 6], [1, 1], {}),
+    ],
+)
+def test_strided_slice(begin: list[int], end: list[int], strides: list[int], masks: dict[str, int]) -> None:
+    x = values(5, 6)
+    (y,) = check("StridedSlice", x, ints(begin), ints(end), ints(strides), **masks)
+    check("StridedSliceGrad", ints(5, 6), ints(begin), ints(end), ints(strides), values(*y.shape), **masks)
+
+
+@pytest.mark.parametrize("pads", [[(1, 2), (0, 0), (3, 1)], [(0, 0), (0, 0), (0, 0)], [(0, 1), (2, 0), (0, 0)]])
+def test_pad(pads: list[tuple[int, int]]) -> None:
+    x = values(2, 3, 20)
+    check("Pad", x, ints(pads), nchunks=2)
+    check("PadV2", x, ints(pads), np.float32(-1.5))
+    for mode in (b"REFLECT", b"SYMMETRIC"):
+        check("MirrorPad", values(4, 5, 6), ints(pads), mode=mode)
+
+
+def test_pad_of_an_empty_tensor() -> None:
+    check("Pad", values(0, 3), ints([(1, 1), (0, 2)]))
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (1, 4), (5, 1), (0, 2)])
+def test_tile(counts: tuple[int, int]) -> None:
+    check("Tile", values(3, 17), ints(*counts))
+    check("Tile", values(1, 1), ints(*counts))
+
+
+def test_broadcast_fill_and_like() -> None:
+    check("BroadcastTo", values(3, 1), ints(2, 3, 40))
+    check("Fill", ints(3, 50), np.float64(2.5))
+    check("ZerosLike", values(7, 9))
+    check("OnesLike", values(7, 9, dtype="int64"))
+    check("OnesLike", values(7, dtype="bool"))
+
+
+def test_reverse() -> None:
+    check("ReverseV2", values(3, 4, 50), ints([0, 2]))
+    check("ReverseV2", values(3, 4, 50), ints([1]))
+
+
+def test_depth_and_space() -> None:
+    check("SpaceToDepth", values(2, 4, 6, 3), block_size=2, data_format=b"NHWC")
+    check("DepthToSpace", values(2, 2, 3, 12), block_size=2, data_format=b"NHWC")
+
+
+def test_copies() -> None:
+    check("Identity", values(3, 50))
+    check("Reshape", values(6, 5), ints(2, 15))
+    check("Bitcast", values(6, 5), T=d.float32, type=d.int32)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_gather(axis: int, index_dtype: str) -> None:
+    params = values(4, 5, 30)
+    indices = RNG.integers(0, params.shape[axis], (3, 2)).astype(index_dtype)
+    check("GatherV2", params, indices, np.int32(axis), batch_dims=0, nchunks=2)
+    check("GatherV2", params, indices.reshape(-1)[0], np.int32(axis), batch_dims=0)
+
+
+def test_gather_with_batches() -> None:
+    check("GatherV2", values(4, 5, 6), RNG.integers(0, 6, (4, 3)).astype(np.int32), np.int32(2), batch_dims=1)
+    check("GatherV2", values(4, 5, 60), RNG.integers(0, 5, (4, 3)).astype(np.int32), np.int32(1), batch_dims=1)
+
+
+@pytest.mark.parametrize("indices", [np.array([[0, 1], [7, 9]]), np.array([0, -3]), np.array(7), np.array([5])])
+def test_gather_out_of_range_says_what_the_reference_says(indices: np.ndarray) -> None:
+    params = values(5, 20)
+    inputs = (params, indices.astype(np.int64), np.int32(0))
+    specs = tuple(tensor(np.asarray(a)) for a in inputs)
+    spec = NodeSpec("node", "GatherV2", {"batch_dims": 0}, specs, (TensorSpec(d.float32, (*indices.shape, 20)),), {2: np.int32(0)})
+    builder, reference = find_native("GatherV2"), find_reference("GatherV2")
+    assert builder is not None
+    assert reference is not None
+    with pytest.raises(InvalidArgumentError) as wanted:
+        reference(spec, inputs)
+    with pytest.raises(KernelError) as caught:
+        run_native(builder(spec), [np.asarray(a) for a in inputs], spec.outputs)
+    assert caught.value.args == ("InvalidArgumentError", wanted.value.message)
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_one_hot(axis: int) -> None:
+    indices = np.array([[0, 3, -1], [6, 2, 7]], np.int64)
+    check("OneHot", indices, np.int32(7), np.float32(2), np.float32(-1), axis=axis)
+    check("OneHot", np.array(2, np.int32), np.int32(5), np.int64(1), np.int64(0), axis=-1)
