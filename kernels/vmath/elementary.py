@@ -101,9 +101,9 @@ def expm1(x: Value) -> Value:
 
 
 def log_parts(x: Value) -> tuple[Value, Value]:
-    """x = 2^e m with sqrt(.5) <= m < sqrt(2): (e as a float, m). x positive and finite, subnormals included."""
+    """x = 2^e m, m in [0.69, 1.38) (f64: [sqrt(.5), sqrt(2))): (e as a float, m). x positive and finite, subnormals included."""
     if x.bits == 32:
-        tiny, scale, shift, anchor, mantissa_bits = 1.17549435e-38, 8388608.0, 23.0, 0x3F3504F3, 23
+        tiny, scale, shift, anchor, mantissa_bits = 1.17549435e-38, 8388608.0, 23.0, 0x3F30A3D7, 23
     else:
         tiny, scale, shift, anchor, mantissa_bits = 2.2250738585072014e-308, 18014398509481984.0, 54.0, 0x3FE6A09E667F3BCD, 52
     small = x < tiny
