@@ -35,7 +35,10 @@ _NAMES = {
     "set_random_seed": "tfjit.framework.random_seed",
     "get_seed": "tfjit.framework.random_seed",
 }
-_MODULES = {"errors": "tfjit.framework.errors", "dtypes": "tfjit.framework.dtypes", "protos": "tfjit.protos"}
+_MODULES = {"errors": "tfjit.framework.errors", "dtypes": "tfjit.framework.dtypes"}
+_SUBMODULES = frozenset(
+    {"cli", "client", "demo", "framework", "inspection", "kernels", "model_file", "ops", "passes", "progress", "protos", "runtime", "timeline"}
+)
 _MESSAGES = frozenset(
     {
         "ConfigProto",
@@ -57,6 +60,9 @@ _SEARCHED = ("tfjit.framework.dtypes", "tfjit.framework.default_graph", "tfjit.o
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'tfjit' has no attribute {name!r}")
+    value: Any
+    if name in _SUBMODULES:
+        return importlib.import_module(f"tfjit.{name}")
     if name in _MODULES:
         value = importlib.import_module(_MODULES[name])
     elif name in _NAMES:

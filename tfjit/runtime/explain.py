@@ -57,6 +57,8 @@ class Explanation:
         lines = [f"plan {self.signature}", f"run by {self.executor}", "", self.report.format(messages=False)]
         lines.append(f"{'node':<44} {'op':<24} {'served by':<12} {'us':>8} {'kB':>9}  kernel")
         for node in self.nodes:
+            if node.serving == "constant":
+                continue
             kernel = "; ".join(node.kernels) or node.reason
             time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
             size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
