@@ -4,9 +4,8 @@
 background thread, what it lacks is compiled by worker processes (`kernels/compiler.py`) behind the caller's back.
 `store.compile(sources)` waits. This process never imports Numba.
 
-On disk a kernel is two files named by a key: KEY.py (the text, for people and tracebacks) and KEY.o (see object_file.py).
-The key hashes the text and all that decides what becomes of it: entries, flags, the versions of numba, llvmlite and LLVM,
-the sources of the compiler and of what the text imports from tfjit.kernels, CPU name and features.
+On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and tracebacks, and KEY.o, the object
+code (object_file.py).
 """
 
 from __future__ import annotations
@@ -15,17 +14,10 @@ import atexit
 import base64
 import contextlib
 import functools
-import hashlib
-import importlib.util
-import json
 import logging
 import os
 import queue
-import re
-import site
 import stat
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -35,19 +27,17 @@ from pathlib import Path
 
 from tfjit.framework import settings
 from tfjit.kernels import loader
+from tfjit.kernels.cache_key import cache_key, text_key
 from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.object_file import DamagedObject, ObjectFile, write_atomically
 from tfjit.kernels.source import KernelSource
+from tfjit.kernels.worker import Worker
 
 log = logging.getLogger("tfjit.cache")
 
-_FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
-_IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
-_PACKAGE = "tfjit.kernels"
 _LONG_QUEUE = 6  # kernels, per worker
 _IN_FLIGHT = 2  # requests given to one worker: it never waits for the next, and little is lost when it dies
 _TOUCH_SECONDS = 86400.0
-_FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
 
 
 class CompileError(Exception):
@@ -88,173 +78,6 @@ def _private_directory(parent: Path) -> tuple[Path | None, str]:
     return directory, ""
 
 
-@functools.cache
-def _module_file(name: str) -> Path | None:
-    """The source file of a module below tfjit.kernels, given its full name."""
-    path = Path(__file__).parent.joinpath(*name.split(".")[2:])
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
-        if file.is_file():
-            return file
-    return None
-
-
-def _imported(text: str, package: str = "") -> set[str]:
-    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative imports start from."""
-    names: set[str] = set(_IMPORT.findall(text))
-    for module, members in _FROM.findall(text):
-        if module.startswith("."):
-            up = len(module) - len(module.lstrip("."))
-            base = package.split(".")
-            module = ".".join([*base[: len(base) - up + 1], *filter(None, [module[up:]])])
-        if module != _PACKAGE and not module.startswith(_PACKAGE + "."):
-            continue
-        names.add(module)
-        names.update(f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members))
-    return {name for name in names if name != _PACKAGE and _module_file(name) is not None}
-
-
-@functools.cache
-def _module_hash(name: str) -> str:
-    """Hash of a module of tfjit.kernels and, through its imports, of all it uses from there."""
-    seen: set[str] = set()
-    digest = hashlib.sha256()
-    waiting = [name]
-    while waiting:
-        current = waiting.pop()
-        file = _module_file(current)
-        if current in seen or file is None:
-            continue
-        seen.add(current)
-        text = file.read_text(encoding="utf-8")
-        digest.update(text.encode())
-        package = current if file.name == "__init__.py" else current.rpartition(".")[0]
-        waiting.extend(sorted(_imported(text, package)))
-    return digest.hexdigest()
-
-
-def _worker_path() -> str:
-    """PYTHONPATH of a worker: what this process inherited, and where it found tfjit and Numba if that was added at run time."""
-    inherited = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
-    for name in ("tfjit", "numba", "llvmlite", "numpy"):
-        spec = importlib.util.find_spec(name)
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            folder = os.path.dirname(place)
-            if folder in sys.path and folder not in usual:
-                usual.add(folder)
-                inherited.append(folder)
-    return os.pathsep.join(inherited)
-
-
-def _version(package: str) -> str:
-    """Installed version, from the folder's name: importlib.metadata takes longer to import than loading ten kernels does."""
-    spec = importlib.util.find_spec(package)
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        for found in Path(place).parent.glob(f"{package}-*.dist-info"):
-            return found.name.removesuffix(".dist-info")
-    from importlib import metadata
-
-    return metadata.version(package)
-
-
-@functools.cache
-def _environment() -> str:
-    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of the compiler's source.)"""
-    import llvmlite.binding as llvm
-
-    from tfjit.kernels import cpu_features
-
-    host = cpu_features.host()
-    versions = (_version("numba"), _version("llvmlite"), llvm.llvm_version_info, sys.version_info[:2], _FORMAT)
-    return repr((versions, llvm.get_process_triple(), host.name, host.flags, _module_hash("tfjit.kernels.compiler")))
-
-
-def cache_key(source: KernelSource) -> str:
-    """Name of a kernel in the disk cache."""
-    imports = [_module_hash(name) for name in sorted(_imported(source.text))]
-    return hashlib.sha256(repr((source.digest, imports, _environment())).encode()).hexdigest()[:48]
-
-
-class _Worker:
-    """One compiler process, the thread that writes requests to it and the thread that reads its answers."""
-
-    def __init__(self, answered: Callable[[_Worker, dict[str, object]], None], ended: Callable[[_Worker, int], None]) -> None:
-        """answered, ended: called on the reading thread; ended gets the exit status."""
-        self.in_flight: deque[str] = deque()
-        self.ready = False  # it has imported Numba
-        self.fatal = ""  # why it cannot work at all
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-        environment["PYTHONPATH"] = _worker_path()
-        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
-        verbose = "cache" in settings.names("TFJIT_LOG")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfjit.kernels.compiler"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if verbose else subprocess.DEVNULL,
-            env=environment,
-            cwd=os.path.abspath(os.sep),
-            bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
-            close_fds=True,
-            start_new_session=True,  # Ctrl-C in the terminal is not for it
-        )
-        self._answered, self._ended = answered, ended
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not hold anybody up
-        self._writer = threading.Thread(target=self._write, name="tfjit-compiler-requests", daemon=True)
-        self._writer.start()
-        threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
-
-    def send(self, request: dict[str, object]) -> None:
-        """Hand over a request; that the process has gone is reported through `ended`."""
-        self._requests.put(json.dumps(request).encode() + b"\n")
-
-    def _write(self) -> None:
-        stdin = self.process.stdin
-        assert stdin is not None
-        with contextlib.suppress(OSError):  # the process has gone
-            while (data := self._requests.get()) is not None:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(stdin.fileno(), rest) :]
-            stdin.close()
-
-    def _read(self) -> None:
-        stdout = self.process.stdout
-        assert stdout is not None
-        pending = b""
-        while True:
-            try:
-                received = os.read(stdout.fileno(), 1 << 20)
-            except OSError:
-                received = b""
-            if not received:
-                break
-            *lines, pending = (pending + received).split(b"\n")
-            for line in lines:
-                answer = json.loads(line)
-                if "ready" in answer:
-                    self.ready = True
-                elif "fatal" in answer:
-                    self.fatal = answer["fatal"]
-                else:
-                    self._answered(self, answer)
-        returncode = self.process.wait()
-        stdout.close()
-        self._requests.put(None)
-        self._ended(self, returncode)
-
-    def close(self) -> None:
-        """Let the process end after the kernel in hand; called at exit."""
-        self._requests.put(None)
-        self._writer.join(0.2)
-        if not self.in_flight:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(0.2)
-        if self.process.returncode is None:
-            self.process.returncode = 0  # it outlives us on purpose; its result serves the next process
-
-
 class KernelStore:
     """Addresses of compiled kernels, and how they come to be. Safe to use from any thread."""
 
@@ -278,7 +101,7 @@ class KernelStore:
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._queue: deque[str] = deque()  # keys for the workers
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._max_workers = max(1, min(4, available_cpus() // 4))
         self._wanted_workers = 1
         self._deaths: dict[str, int] = {}
@@ -358,7 +181,7 @@ class KernelStore:
 
         A text is to be loaded once a process, and its functions need names of their own.
         """
-        key = hashlib.sha256(repr((text, sorted(functions), _environment())).encode()).hexdigest()[:48]
+        key = text_key(text, sorted(functions))
         path = self.directory / f"{key}.o" if self.directory else None
         if path is not None:
             try:
@@ -487,7 +310,7 @@ class KernelStore:
             # another worker costs half a second of Numba's import and 150 MB: only for a long queue, or for a caller who waits
             room = self._max_workers if len(self._queue) > _LONG_QUEUE * len(self._workers) else self._wanted_workers
             if worker is None or (worker.in_flight and len(self._workers) < room):
-                worker = _Worker(self._on_answer, self._on_end)
+                worker = Worker(self._on_answer, self._on_end)
                 self._workers.append(worker)
             if len(worker.in_flight) >= _IN_FLIGHT:
                 return
@@ -508,7 +331,7 @@ class KernelStore:
                 }
             )
 
-    def _on_answer(self, worker: _Worker, answer: dict[str, object]) -> None:
+    def _on_answer(self, worker: Worker, answer: dict[str, object]) -> None:
         key = str(answer["key"])
         with self._lock:
             if key in worker.in_flight:
@@ -527,7 +350,7 @@ class KernelStore:
         except (DamagedObject, loader.MissingSymbol) as error:
             self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
 
-    def _on_end(self, worker: _Worker, returncode: int) -> None:
+    def _on_end(self, worker: Worker, returncode: int) -> None:
         reason, lost = "", []
         with self._lock:
             if worker in self._workers:

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import store as store_module
+from tfjit.kernels import cache_key as cache_key_module
+from tfjit.kernels.cache_key import cache_key
 from tfjit.kernels.compiler import prune
 from tfjit.kernels.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import CompileError, KernelStore, cache_key
+from tfjit.kernels.store import CompileError, KernelStore
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
 
@@ -138,15 +139,15 @@ def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> 
     keys = [cache_key(scale_by(2)), cache_key(scale_by(3)), cache_key(scale_by(2, fastmath=frozenset({"contract"})))]
     assert len(set(keys)) == 3
     assert cache_key(KernelSource(scale_by(2).text, title="another title")) == keys[0]
-    monkeypatch.setattr(store_module, "_module_hash", lambda name: f"changed {name}")
+    monkeypatch.setattr(cache_key_module, "module_hash", lambda name: f"changed {name}")
     assert cache_key(scale_by(2)) != keys[0]
 
 
 def test_imports_are_followed() -> None:
     text = "from tfjit.kernels.intrinsics import (\n    ld,\n    st,\n)\nfrom tfjit.kernels import source as s\nimport os\n"
-    assert store_module._imported(text) == {"tfjit.kernels.intrinsics", "tfjit.kernels.source"}
-    assert store_module._imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
-    assert store_module._imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
+    assert cache_key_module.imported(text) == {"tfjit.kernels.intrinsics", "tfjit.kernels.source"}
+    assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
+    assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "junk"])
