@@ -11,6 +11,7 @@ from tfjit.framework import graph_def as import_rules
 from tfjit.framework import op_def as op_defs
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError
+from tfjit.framework.graph_import import split_input
 from tfjit.framework.op_def import OpDef, registry
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
 from tfjit.protos import function_pb2
@@ -81,7 +82,7 @@ def derived_attrs(op_def: OpDef, input_dtypes: Sequence[DType | None]) -> dict[s
 
 
 def node_def(node: Node) -> Message:
-    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; the assigned device wins over the requested one."""
+    """The NodeDef of a node as it stands. Inputs are "x" for slot 0, "x:1", and "^x" last; an assigned device wins over the requested."""
     from tfjit.protos import node_def_pb2
 
     proto = node_def_pb2.NodeDef()
@@ -148,7 +149,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
                 "this session.",
             )
         for text in node.input:
-            name, slot = import_rules._split_input(text)
+            name, slot = split_input(text)
             if name in new or name not in graph:
                 continue
             op = twin.get_operation_by_name(name)
@@ -212,11 +213,10 @@ def tie_new_nodes(graph: DataflowGraph, names: Sequence[str]) -> None:
     """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie."""
     for name in names:
         predecessors = graph._pred[name]
-        if not predecessors:
-            graph.add_control_edge(SOURCE, name)
         for src in predecessors:
             if SINK in graph._succ[src] and src != SOURCE:
                 graph.remove_control_edge(src, SINK)
-    for name in names:
+        if not predecessors:
+            graph.add_control_edge(SOURCE, name)
         if not graph._succ[name]:
             graph.add_control_edge(name, SINK)

@@ -103,9 +103,12 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
         graph.add_control_edge(SOURCE, name)
         if fed is None:
             continue
-        graph.redirect_output(node, slot, made.name, 0)
-        if fed.op in PLACEHOLDERS:
-            graph.redirect_control(node, made.name)
+        for edge in graph.edges_out_of(node):
+            if edge.src_output == slot:
+                graph.replace_input(edge.dst, edge.dst_input, made.name, 0)
+            elif edge.is_control and edge.dst != SINK and fed.op in PLACEHOLDERS:
+                graph.remove_control_edge(node, edge.dst)
+                graph.add_control_edge(made.name, edge.dst)
 
     for name in graph.shields:
         graph.remove_op(name)

@@ -12,7 +12,8 @@ import numpy as np
 from tfjit.framework import dtypes
 from tfjit.framework.errors import UnimplementedError
 from tfjit.passes.context import PassContext
-from tfjit.passes.view import SOURCE, DataflowGraph, Edge, Node
+from tfjit.passes.host_memory import input_on_host, output_on_host
+from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Edge, Node
 
 _ENTERS: Final = frozenset({"Enter", "RefEnter"})
 _EXITS: Final = frozenset({"Exit", "RefExit"})
@@ -40,6 +41,8 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
     Raises UnimplementedError for a loop whose nodes lie in several partitions.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
+    for node in graph.op_nodes():
+        node.assigned_device = node.assigned_device or ctx.options.client_device
     locate = ctx.options.location or _device_of
     locations = {node.name: locate(node) for node in graph.op_nodes()}
     names = sorted(set(locations.values()))
@@ -67,6 +70,10 @@ class _Splitter:
         counter = ctx.options.partition_counter or itertools.count()
         separator = "_S" if ctx.options.distributed_names else "/_"
         self.new_name: Callable[[str], str] = lambda prefix: f"{prefix}{separator}{next(counter)}"
+        # Keys name edges by dense ids: what was pruned does not count, and TensorFlow's copies of a graph have three edges
+        # from source to sink before all others.
+        ids = sorted(edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK))
+        self.edge_numbers = {id: number for number, id in enumerate(ids, 3)}
         # (source, slot or -1, receiving partition) -> the node there that stands for it
         self.received: dict[tuple[str, int, str], str] = {}
         # Ids go on from one partition to the next, so that a node of any partition is known by its id.
@@ -127,7 +134,7 @@ class _Splitter:
         else:
             dtype, shape = src.output_dtypes[slot].base_dtype, src.output_shapes[slot]
         attrs = {
-            "tensor_name": f"edge_{edge.id}_{src.name}".encode(),
+            "tensor_name": f"edge_{self.edge_numbers[edge.id]}_{src.name}".encode(),
             "send_device": src.assigned_device.encode(),
             "send_device_incarnation": self.incarnations.get(src.assigned_device, 1),
             "recv_device": dst.assigned_device.encode(),
@@ -135,11 +142,15 @@ class _Splitter:
             "_src": src.name.encode(),
             "_dst": dst.name.encode(),
         }
-        self.add(there, src, self.new_name(src.name), "_Send", [(sent, slot)], {"T": dtype, **attrs})
-        receive = self.add(self.parts[here], dst, self.new_name(src.name), "_Recv", [], {"tensor_type": dtype, **attrs})
+        send_op = "_HostSend" if not edge.is_control and output_on_host(src, slot) else "_Send"
+        recv_op = "_HostRecv" if not edge.is_control and input_on_host(dst, edge.dst_input) else "_Recv"
+        self.add(there, src, self.new_name(src.name), send_op, [(sent, slot)], {"T": dtype, **attrs})
+        receive = self.add(self.parts[here], dst, self.new_name(src.name), recv_op, [], {"tensor_type": dtype, **attrs})
         receive.origin = src.origin
         receive.output_shapes = (shape,)
         if not edge.is_control:
+            if src.output_dtypes[slot].is_ref:
+                receive.attrs["_start_time"] = 0  # TensorFlow marks the reads of references so
             return receive.name
         waited = self.add(self.parts[here], dst, self.new_name(src.name), "Identity", [(receive.name, 0)], {"T": dtype})
         waited.origin = src.origin
@@ -184,7 +195,7 @@ def _refuse_split_loops(graph: DataflowGraph, locations: dict[str, str]) -> None
                 raise UnimplementedError(
                     None,
                     None,
-                    f"Node '{name}' ({node.op}) is on {locations[name]}, but other nodes of its while loop '{frames[name]}' are on {first}: "
+                    f"Node '{name}' ({node.op}) is on {locations[name]}, but other nodes of its loop '{frames[name]}' are on {first}: "
                     "loops across devices are not implemented. Put the whole loop on one device.",
                 )
 

@@ -19,6 +19,7 @@ from tfjit.passes.fold import fold_constants
 from tfjit.passes.partition import Partition, partition
 from tfjit.passes.place import place, raise_unplaced
 from tfjit.passes.prune import extract, prune
+from tfjit.passes.replicate import replicate_constants
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.text import print_graph
@@ -38,6 +39,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     lower_feeds,  # first: later passes see feeds and fetches as _Arg and _Retval nodes
     prune,  # before anything costs: what nobody fetches is never looked at
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
+    replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
     fold_constants,
     simplify,  # after folding: its patterns ask for constants
@@ -47,7 +49,8 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     prune,  # the passes above orphan what they replaced
 )
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
-REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "infer_shapes"})
+REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "infer_shapes"})  # TFJIT_DISABLE does not reach these
+OPTIMIZATIONS: Final = frozenset({"fold_constants", "simplify", "eliminate_common_subexpressions", "fuse"})  # left out at L0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class _Runner:
     def run(self, pass_: Pass, graph: DataflowGraph, where: str = "") -> None:
         """Run one pass, unless it is optional and disabled."""
         ctx, name = self.ctx, pass_.__name__
-        if name not in REQUIRED and (name in self.disabled or not ctx.options.optimize):
+        if (name in self.disabled and name not in REQUIRED) or (name in OPTIMIZATIONS and not ctx.options.optimize):
             ctx.log("", f"{name} left out")
             return
         ctx.current = name

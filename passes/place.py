@@ -72,12 +72,9 @@ def place_graph(graph: DataflowGraph, options: PassOptions, ctx: PassContext | N
 
 
 def raise_unplaced(graph: DataflowGraph, needed: DataflowGraph) -> None:
-    """Raise InvalidArgumentError for the first node of `needed` that could not be placed in `graph`."""
-    if not graph.unplaced:
-        return
-    for node in sorted(needed.op_nodes(), key=lambda node: node.id):
-        reason = graph.unplaced.get(node.name)
-        if reason is not None:
+    """Raise InvalidArgumentError for the node of `needed` that the placer of `graph` failed at first."""
+    for name, reason in graph.unplaced.items():
+        if name in needed and name not in needed.shields:
             raise InvalidArgumentError(None, None, reason)
 
 
@@ -121,6 +118,9 @@ class _Placer:
             self.start_group(node)
         self.colocate_classes(nodes)
         self.colocate_references(nodes)
+        # what breaks a group comes before what has no device, as TensorFlow reports it
+        for root, reason in self.broken.items():
+            graph.unplaced[root] = reason
         later = []
         for node in nodes:
             if node.assigned_device:
@@ -238,8 +238,8 @@ class _Placer:
         if not kinds and a.kinds and b.kinds:
             reason = reason or _at(
                 blamed,
-                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}} because no device type supports both of "
-                f"those nodes and the other nodes colocated with them.{self.kernels_of(x, y)}",
+                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}} because no device type supports both "
+                f"of those nodes and the other nodes colocated with them.{self.kernels_of(x, y)}",
             )
         if a.size < b.size:
             x_root, y_root, a, b = y_root, x_root, b, a
@@ -318,7 +318,8 @@ class _Placer:
         if own != group.requested:
             return (
                 f"Could not satisfy explicit device specification '{node.device}' because the node {{{{colocation_node {node.name}}}}} was "
-                f"colocated with a group of nodes that required incompatible device '{group.requested}'. All available devices [{available}]. "
+                f"colocated with a group of nodes that required incompatible device '{group.requested}'. All available devices "
+                f"[{available}]. "
             )
         if not any(own.matches(spec) for spec in self.specs.values()):
             no_gpu = own.device_type == "GPU" and "GPU" not in self.device_types

@@ -13,12 +13,12 @@ def prune(graph: DataflowGraph, ctx: PassContext) -> None:
     """Drop every node that no fetch or target depends on.
 
     Before:  x -> y -> _retval_y    x -> z      After:  x -> y -> _retval_y
-    Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs; `_Arg` nodes, used or not, since the
-    caller counts his feeds.
+    Keeps: every data and control ancestor of `_SINK`, with its name, id, device and attrs. An `_Arg` that nothing uses goes like
+    any other node: the others keep their `index`.
     Needs: `lower_feeds` has run: it ties what the run asks for, and nothing else, to `_SINK`, and a feed shields what used to feed it.
     """
     keep = ancestors(graph, [SINK])
-    dropped = [name for name, data in graph.nodes.items() if name not in keep and name != SOURCE and data["node"].op not in _ARGUMENTS]
+    dropped = [name for name in graph.nodes if name not in keep and name != SOURCE]
     graph.remove_nodes_from(dropped)
     if dropped:
         ctx.log("", f"{len(dropped)} nodes dropped")
@@ -58,7 +58,8 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
                 continue
             seen.add(src)
             stack.append(src)
-    return seen, shields - seen
+    # a feed that nothing needs is still an argument of the run
+    return seen, (shields | fed_nodes) - seen
 
 
 def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
@@ -71,6 +72,3 @@ def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
                 seen.add(src)
                 stack.append(src)
     return seen
-
-
-_ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})

@@ -51,7 +51,7 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     Raises NotSimplified where it would change more than the graph's text: a copy to another device, a reference.
     """
     source = graph.node(src)
-    if source.assigned_device != node.assigned_device:
+    if source.assigned_device != node.assigned_device and source.assigned_device and node.assigned_device:
         raise NotSimplified(f"it copies '{src}' to another device")
     if source.output_dtypes[slot] is not node.output_dtypes[0]:
         raise NotSimplified(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")

@@ -182,14 +182,15 @@ class _Inference:
         if len(node.output_dtypes) != 1 or not (node.output_dtypes[0].is_integer or node.output_dtypes[0].is_bool) or not inputs:
             return
         operands = [self.value(tensor) for tensor in inputs]
-        if all(value is not None for value in operands):
+        values = [value for value in operands if value is not None]
+        if len(values) == len(operands):
             total = shape_rules.num_elements(shapes[0])
-            if total is not None and total <= MAX_VALUE_ELEMENTS and can_evaluate(node):
-                if sum(value.size for value in operands if value is not None) <= 4 * MAX_VALUE_ELEMENTS:
-                    try:
-                        self.values[node.name, 0] = evaluate(node, [value for value in operands if value is not None])[0]
-                    except NotEvaluated as reason:
-                        self.report(node.name, f"value unknown: {reason}")
+            small = total is not None and total <= MAX_VALUE_ELEMENTS and sum(value.size for value in values) <= 4 * MAX_VALUE_ELEMENTS
+            if small and can_evaluate(node):
+                try:
+                    self.values[node.name, 0] = evaluate(node, values)[0]
+                except NotEvaluated as reason:
+                    self.report(node.name, f"value unknown: {reason}")
             return
         elements = self.partial_elements(node, inputs, operands)
         if elements is not None:
@@ -238,10 +239,9 @@ class _Inference:
             return found if found is not None and rank is not None and len(rank) <= 1 else None
         if op == "Pack" and node.attrs["axis"] in (0, -1):
             parts = [self.elements(tensor) for tensor in inputs]
-            scalars = all(self.shapes[src][slot] == () for src, slot in inputs)
-            return (
-                tuple(part[0] for part in parts if part) if scalars and all(part is not None and len(part) == 1 for part in parts) else None
-            )
+            if any(part is None or len(part) != 1 for part in parts) or any(self.shapes[src][slot] != () for src, slot in inputs):
+                return None
+            return tuple(part[0] for part in parts if part)
         if op in ("ConcatV2", "Concat"):
             axis, rest = (inputs[-1], inputs[:-1]) if op == "ConcatV2" else (inputs[0], inputs[1:])
             parts = [self.elements(tensor) for tensor in rest]

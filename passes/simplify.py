@@ -48,10 +48,9 @@ def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     src, slot = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[slot].is_ref:
         raise NotSimplified(f"it reads the variable '{src}'")
-    if graph.node(src).op in CONTROL_FLOW or graph.node(src).op in ("_Recv", "_HostRecv"):
-        # control edges hang on it to tell the branch it is in
-        if graph.control_consumers(node.name):
-            raise NotSimplified("control edges out of a branch hang on it")
+    if graph.node(src).op in CONTROL_FLOW and graph.control_consumers(node.name):
+        # they tell constants which branch they are in
+        raise NotSimplified("control edges out of a branch hang on it")
     return drop(graph, node, src, slot)
 
 
@@ -81,7 +80,7 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
 def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Reshape(Reshape(x)) becomes one Reshape, when the result's shape is static (so that no -1 asks for the middle one)."""
-    src, slot = graph.inputs(node.name)[0]
+    src, _ = graph.inputs(node.name)[0]
     first = graph.node(src)
     if first.op not in ("Reshape", "Squeeze", "ExpandDims"):
         return None

@@ -342,7 +342,7 @@ class DataflowGraph(nx.MultiDiGraph):  # type: ignore[misc]
                 count -= 1
             if node.op in MERGES:
                 count -= sum(1 for src in self._pred[name] if node_data[src]["node"].op in NEXT_ITERATIONS)
-            if name == SOURCE or name == SINK:
+            if name in (SOURCE, SINK):
                 continue
             pending[name] = count
             if count == 0:
@@ -538,7 +538,7 @@ class DataflowGraph(nx.MultiDiGraph):  # type: ignore[misc]
 
     def remove_node(self, n: str) -> None:
         """networkx's form of removing a node; edges go with it."""
-        if n == SOURCE or n == SINK:
+        if n in (SOURCE, SINK):
             raise InternalError(None, None, f"{n} cannot be removed")
         gone = sum(len(keyed) for keyed in self._succ[n].values()) + sum(len(keyed) for keyed in self._pred[n].values())
         if n in self._succ[n]:
@@ -569,7 +569,7 @@ class DataflowGraph(nx.MultiDiGraph):  # type: ignore[misc]
     def tie_ends(self) -> None:
         """Give every op node without inputs a control edge from `_SOURCE`, every one without outputs one to `_SINK`; drop the others."""
         for name in list(self._node):
-            if name == SOURCE or name == SINK:
+            if name in (SOURCE, SINK):
                 continue
             preds, succs = self._pred[name], self._succ[name]
             alone_in = not preds or (len(preds) == 1 and SOURCE in preds)
