@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -18,12 +19,16 @@ from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import EpilogueText, epilogue_ns, epilogue_words
 from tfjit.kernels.cpu.sharing import shares
-from tfjit.kernels.cpu.tiles import CHANNELWISE_HEIGHT, Tile, channelwise_tiles, cover
+from tfjit.kernels.cpu.tiles import CHANNELWISE_HEIGHT, ROW_TAPS, Tile, channelwise_tiles, cover
 from tfjit.kernels.cpu.window import Window
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _BLOCK_BYTES: Final = 32 << 10  # results that are still in the first-level cache when the epilogue comes
+
+
+RUN_WORDS: Final = 9
+"""Integers of a row of the run table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +101,9 @@ _WORDS: Final = (
 def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
     """The driver: blocks of output rows, rows, runs of columns, tiles of pixels; then the epilogue over the block.
 
-    A unit is an output row of one image. Words: those of _WORDS, the micro-kernels, the epilogue's. Tables: row (x offset,
-    first entry of the row's class), run (x offset, y offset, x step, y step, tiles, height, tall, class), class (number of taps,
-    byte offset of their list).
+    A unit is an output row of one image. Words: those of _WORDS, two sets of micro-kernels, the epilogue's. Tables: row (x offset,
+    first entry of the row's class), run (x offset, y offset, x step, y step, tiles, height, tall, class, first micro-kernel of
+    its set), class (number of taps, byte offset of their list).
     """
     s = Source()
     s.line(f"# channelwise windows {tile.kind} {tile.isa}{text.title}")
@@ -106,7 +111,7 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
     s.line("from tfjit.kernels.cpu.vector_ir import call_channelwise")
     with s.block("def kernel(args, chunk, nchunks):"):
         tiles_at = write_words(s, *_WORDS)
-        text.write_setup(s, tiles_at + CHANNELWISE_HEIGHT)
+        text.write_setup(s, tiles_at + 2 * CHANNELWISE_HEIGHT)
         s.line("unit = units * chunk // nchunks")
         s.line("last_unit = units * (chunk + 1) // nchunks")
         s.line("column_first = 0")
@@ -123,7 +128,7 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
                 s.line("own_classes = word(row_table, 2 * top + 1)")
                 s.line("y_row = c_at + line * y_row_bytes")
                 with s.block("for run in range(runs):"):
-                    s.line("entry = run_table + run * 64")
+                    s.line(f"entry = run_table + run * {8 * RUN_WORDS}")
                     s.line("x_at = x_row + word(entry, 0)")
                     s.line("y_at = y_row + word(entry, 1)")
                     s.line("x_step = word(entry, 2)")
@@ -133,17 +138,23 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
                     s.line("own = own_classes + word(entry, 7)")
                     s.line("ntaps = word(class_table, 2 * own)")
                     s.line("taps = class_table + word(class_table, 2 * own + 1)")
-                    s.line(f"kernel_at = word(args, {tiles_at - 1} + height)")
+                    s.line(f"set = word(entry, 8) + {tiles_at - 1}")
+                    s.line("kernel_at = word(args, set + height)")
                     with s.block("for t in range(word(entry, 4)):"):
                         with s.block("if t == tall:"):
                             s.line("height -= 1")
-                            s.line(f"kernel_at = word(args, {tiles_at - 1} + height)")
+                            s.line("kernel_at = word(args, set + height)")
                         s.line("call_channelwise(kernel_at, x_at, x_step, taps, ntaps, w, y_at, y_step, channels)")
                         s.line("x_at += height * x_step")
                         s.line("y_at += height * y_step")
             text.write_block(s)
             s.line("unit += count")
     return KernelSource(s.text(), title=f"channelwise windows{text.title} {tile.kind}")
+
+
+def _is_row(taps: tuple[tuple[int, int], ...], move: int) -> bool:
+    """Whether the taps of a column class are ROW_TAPS neighbours, as far apart as the starts of a run's positions."""
+    return len(taps) == ROW_TAPS and all(b[0] - a[0] == move for a, b in pairwise(taps))
 
 
 def class_lists(maps: tuple[AxisMap, AxisMap], pitch: int, pixel: int, weight_columns: int = 1) -> tuple[list[int], list[int]]:
@@ -190,19 +201,20 @@ def add_channelwise(
     for first, count, step, move, number in cols.runs():
         tiles = cover(count, CHANNELWISE_HEIGHT)
         run_table += [cols.starts[first] * pixel, first * pixel, move * pixel, step * pixel, tiles.count, tiles.height, tiles.tall, number]
+        run_table.append(CHANNELWISE_HEIGHT if op == "fma" and tiles.height > 2 and _is_row(cols.classes[number], move) else 0)
     units = batch * out_height
     row_bytes = out_width * pixel
     block = max(1, _BLOCK_BYTES // max(1, row_bytes)) if text.epilogue else max(1, units)
     terms = sum(len(r) for r in rows.taps) * sum(len(c) for c in cols.taps) * batch
     vectors = -(-channels // tile.lanes)
-    tile_calls = units * sum(run_table[4::8])
+    tile_calls = units * sum(run_table[4::RUN_WORDS])
     cost = costs.FIXED_NS + 0.4 * terms * vectors + 3.0 * tile_calls + epilogue_ns(text.epilogue, units * out_width * channels)
     chunks = shares(cost, units)
     source = channelwise_tiles(tile, op)
     words: tuple[Word, ...] = (
         *(units, out_height, block, x, x_size[0] * pitch, row_bytes, channels, weights or 0),
-        *(call.table(row_table), len(run_table) // 8, call.table(run_table), call.table(class_table), out_width),
-        *(Pointer("code", source=source, entry=entry) for entry in source.entries),
+        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table), out_width),
+        *(Pointer("code", source=source, entry=entry) for entry in (source.entries * 2)[: 2 * CHANNELWISE_HEIGHT]),
         *epilogue_words(call, text, operands, units * out_width, channels, True, (min(block, units) * row_bytes, chunks)),
     )
     call.launch(Launch(channelwise_source(tile, text), words, chunks=chunks, cost_ns=cost))

@@ -8,7 +8,7 @@ from typing import Final
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
-from tfjit.kernels.cpu.channelwise import AxisMap, add_channelwise, class_lists, forward_map
+from tfjit.kernels.cpu.channelwise import RUN_WORDS, AxisMap, add_channelwise, class_lists, forward_map
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
 from tfjit.kernels.cpu.sharing import shares
@@ -98,7 +98,7 @@ def scatter_source(tile: Tile, op: str) -> KernelSource:
                 s.line("row = at + word(row_table, 2 * top)")
                 s.line("dy_row = dy_at + top * dy_row_bytes")
                 with s.block("for run in range(runs):"):
-                    s.line("entry = run_table + run * 64")
+                    s.line(f"entry = run_table + run * {8 * RUN_WORDS}")
                     s.line("place = row + word(entry, 0)")
                     s.line("from_ = dy_row + word(entry, 1)")
                     s.line("step = word(entry, 2)")
@@ -125,7 +125,7 @@ def _scatter(tile: Tile, op: str, shape: Sequence[int], rows: Window, cols: Wind
     row_table, class_table = class_lists(maps, pitch, pixel)
     run_table = []
     for first, count, step, move, number in maps[1].runs():
-        run_table += [maps[1].starts[first] * pixel, first * pixel, move * pixel, step * pixel, count, 0, 0, number]
+        run_table += [maps[1].starts[first] * pixel, first * pixel, move * pixel, step * pixel, count, 0, 0, number, 0]
     block = channels if batch >= 16 or channels <= _CHANNEL_BLOCK else _CHANNEL_BLOCK
     blocks = -(-channels // block)
     reads = batch * rows.out * rows.size * cols.out * cols.size
@@ -134,7 +134,7 @@ def _scatter(tile: Tile, op: str, shape: Sequence[int], rows: Window, cols: Wind
     words: tuple[Word, ...] = (
         *(units, blocks, block, channels, x or 0, dy, Pointer("out", 0), height * pitch),
         *(rows.out * cols.out * pixel, rows.out, cols.out * pixel),
-        *(call.table(row_table), len(run_table) // 8, call.table(run_table), call.table(class_table)),
+        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table)),
     )
     chunks = shares(cost, units)
     call.launch(Launch(scatter_source(tile, op), words, chunks=chunks, cost_ns=cost))

@@ -117,17 +117,26 @@ CHANNELWISE_HEIGHT: Final = 8
 _CHANNELWISE_ARGUMENTS: Final = "x, x_step, taps, ntaps, w, y, y_step, channels"
 
 
+ROW_TAPS: Final = 3
+"""Taps of a row for which depthwise convolution has micro-kernels of its own, which load what neighbouring pixels share once."""
+
+
 @functools.cache
 def channelwise_tiles(tile: Tile, op: str) -> KernelSource:
-    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for 1..CHANNELWISE_HEIGHT pixels."""
+    """Micro-kernels that combine windows channel by channel ("fma", "max", "mean"), for 1..CHANNELWISE_HEIGHT pixels.
+
+    "fma" has a second set behind them, for rows of ROW_TAPS neighbouring taps.
+    """
     s = Source()
     s.line(f"# channelwise {op} tiles {tile.kind} {tile.isa}")
-    s.line("from tfjit.kernels.cpu.vector_ir import channelwise_tile")
+    s.line("from tfjit.kernels.cpu.vector_ir import channelwise_rows, channelwise_tile")
     entries = []
-    for height in range(1, CHANNELWISE_HEIGHT + 1):
-        name = f"pixels_{height}"
-        s.line(f"emit_{name} = channelwise_tile({tile.kind!r}, {tile.lanes}, {height}, {op!r}, {tile.fused})")
-        with s.block(f"def {name}({_CHANNELWISE_ARGUMENTS}):"):
-            s.line(f"emit_{name}({_CHANNELWISE_ARGUMENTS})")
-        entries.append(name)
+    for rows in (False, True) if op == "fma" else (False,):
+        for height in range(1, CHANNELWISE_HEIGHT + 1):
+            name = f"rows_{height}" if rows else f"pixels_{height}"
+            maker, form = ("channelwise_rows", str(ROW_TAPS)) if rows else ("channelwise_tile", repr(op))
+            s.line(f"emit_{name} = {maker}({tile.kind!r}, {tile.lanes}, {height}, {form}, {tile.fused})")
+            with s.block(f"def {name}({_CHANNELWISE_ARGUMENTS}):"):
+                s.line(f"emit_{name}({_CHANNELWISE_ARGUMENTS})")
+            entries.append(name)
     return KernelSource(s.text(), tuple(entries), arity=8, title=f"channelwise {op} tiles {tile.kind}")

@@ -300,6 +300,48 @@ def call_address(arity: int) -> Any:
 call_tile = call_address(10)
 
 
+def channelwise_rows(kind: str, lanes: int, height: int, columns: int, fused: bool = True) -> Any:
+    """`channelwise_tile` with op "fma" for taps that come in rows of `columns` neighbours, x_step apart like the tile's pixels.
+
+    Neighbouring pixels share most of what they read, so every value is loaded once a row of taps. ntaps is a multiple of columns.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        x, x_step, taps, ntaps, w, y, y_step, channels = args
+        v = VectorBuilder(b, kind, lanes, fused)
+        places = [b.mul(x_step, _const(i)) for i in range(height + columns - 1)]
+        lines = b.sdiv(ntaps, _const(columns))
+
+        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+            x_at, w_at, y_at = b.add(x, offset), b.add(w, offset), b.add(y, offset)
+
+            def load(address: ir.Value) -> ir.Value:
+                return v.load(address) if mask is None else v.masked_load(address, mask)
+
+            def line(i: ir.Value, acc: list[ir.Value]) -> Sequence[ir.Value]:
+                entry = b.add(taps, b.mul(i, _const(16 * columns)))
+                at = b.add(x_at, _load_word(b, entry))
+                weights = [load(b.add(w_at, _load_word(b, entry, 2 * t + 1))) for t in range(columns)]
+                acc = list(acc)
+                for c, place in enumerate(places):
+                    value = load(b.add(at, place))
+                    for t in range(max(0, c - height + 1), min(columns, c + 1)):
+                        acc[c - t] = v.fma(value, weights[t], acc[c - t])
+                return acc
+
+            acc = loop(b, lines, [v.splat_of(0)] * height, line)
+            for p in range(height):
+                place = b.add(y_at, b.mul(y_step, _const(p)))
+                if mask is None:
+                    v.store(acc[p], place)
+                else:
+                    v.masked_store(acc[p], place, mask)
+
+        over_vectors(v, channels, vector)
+
+    return _intrinsic(8, emit)
+
+
 _LOWEST = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
 
 
