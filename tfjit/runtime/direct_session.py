@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,14 +149,26 @@ class DirectSession(BackendSession):
             self._pass_options = session_config.make_pass_options(self.config, self.devices, has_kernel(device_type_priorities()))
         return self._pass_options
 
-    def build_partitions(self, spec: RunSpec) -> tuple[list[Partition], PipelineReport]:
-        """Run the passes for one signature and feed shapes."""
+    def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
+        from tfjit.passes.feeds import lower_feeds
         from tfjit.passes.pipeline import build
+        from tfjit.passes.prune import prune
 
+        options = self.pass_options()
+        if quick:
+            options = replace(options, passes=(lower_feeds, prune), partition_passes=())
         with self.graph_lock:
             if self.graph is None:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
-            return build(self.graph, spec, self.pass_options())
+            return build(self.graph, spec, options)
+
+    def count_nodes(self, spec: RunSpec) -> int:
+        """How many nodes a run needs."""
+        from tfjit.passes.prune import needed_nodes
+
+        with self.graph_lock:
+            return len(needed_nodes(self.graph, spec)[0]) if self.graph is not None else 0
 
     def find_variable(self, node: Node) -> Variable:
         """The Variable of a variable node."""
@@ -166,13 +179,13 @@ class DirectSession(BackendSession):
         pool = get_pool(self.threads) if self.threads > 1 else None
         return StepEnvironment(self.devices.lookup(device), self.state, pool, self.threads, self.recycler, store.lookup)
 
-    def dataflow_plan(self, partitions: Sequence[Partition]) -> DataflowPlan:
-        """The same partitions, made ready for the dataflow executor."""
+    def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
+        """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
         from tfjit.runtime.executor import DataflowPlan
         from tfjit.runtime.node_runner import RunnerEnvironment
 
-        compiled = store if session_config.jit_mode(self.config) != "off" else None
-        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, compiled))
+        code = store if compiled and session_config.jit_mode(self.config) != "off" else None
+        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, code))
 
     def pool(self, index: int = 0) -> inter_op.ThreadPool:
         """The inter-op pool of RunOptions.inter_op_thread_pool."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
+QUICK_NODES = 300  # from here on the passes take longer than a first result should
 
 
 class _Background:
@@ -64,23 +65,49 @@ class Variant:
     """A plan for known feed shapes.
 
     report: what the passes did. lowered: the single static partition's instructions, or None when the dataflow executor runs it, and
-    then `dynamic_reason` says why.
+    then `dynamic_reason` says why. compile_done: set once it runs as fast as it will.
+
+    A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the passes run behind them too.
     """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
         self.plan = plan
         self.feed_shapes = feed_shapes
-        session = plan.session
-        self.partitions: list[Partition]
-        self.report: PipelineReport
-        self.partitions, self.report = session.build_partitions(plan.spec(feed_shapes))
+        self.partitions: list[Partition] = []
+        self.report: PipelineReport | None = None
         self.lowered: Lowered | None = None
         self.step: Step | None = None
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
+        self.needs_context = True
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
         self._lock = threading.Lock()
+        session = plan.session
+        spec = plan.spec(feed_shapes)
+        mode = jit_mode(session.config)
+        if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1 and session.count_nodes(spec) > QUICK_NODES:
+            partitions, _ = session.build_partitions(spec, quick=True)
+            self.dataflow = session.dataflow_plan(partitions, compiled=False)
+            _BACKGROUND.submit(self._optimize_and_upgrade)
+            return
+        self._optimize()
+        if self.lowered is None:
+            self.compile_done.set()
+        elif mode == "lazy":
+            self.step = self._make_step()
+            _BACKGROUND.submit(self._upgrade)
+        else:
+            if mode == "eager":
+                build_calls(self.lowered)
+                store.compile(self._sources())
+            self.step = self._make_step()
+            self.compile_done.set()
+
+    def _optimize(self) -> None:
+        """Run the passes and lower the result."""
+        plan, session = self.plan, self.plan.session
+        self.partitions, self.report = session.build_partitions(plan.spec(self.feed_shapes))
         if not session.straight_line:
             self.dynamic_reason = "the straight-line step is turned off"
         elif len(self.partitions) > 1:
@@ -90,26 +117,20 @@ class Variant:
                 self.lowered = lower(self.partitions[0].graph, session.find_variable, len(plan.feeds))
             except NotStatic as why:
                 self.dynamic_reason = str(why)
-        self.needs_context = True
         if self.lowered is not None:
             self.needs_context = any(i.serving == "runtime" for i in self.lowered.instructions)
-            self._start()
-        else:
-            self.compile_done.set()
 
-    def _start(self) -> None:
-        mode = jit_mode(self.plan.session.config)
-        if mode == "off":
-            self.compile_done.set()
-            self.step = self._make_step()
-        elif mode == "eager":
-            self._build_calls()
-            store.compile(self._sources())
-            self.compile_done.set()
-            self.step = self._make_step()
-        else:
-            self.step = self._make_step()
-            _BACKGROUND.submit(self._upgrade)
+    def _optimize_and_upgrade(self) -> None:
+        try:
+            self._optimize()
+            if self.lowered is None:
+                self.dataflow = self.plan.session.dataflow_plan(self.partitions)
+                self.compile_done.set()
+                return
+        except BaseException as error:  # the unoptimised graph goes on serving, and says what is wrong where it is
+            self._fail(error)
+            return
+        self._upgrade()
 
     def _make_step(self) -> Step:
         assert self.lowered is not None
@@ -124,13 +145,10 @@ class Variant:
                 found.update(dict.fromkeys(instruction.call.sources()))
         return list(found)
 
-    def _build_calls(self) -> None:
-        assert self.lowered is not None
-        build_calls(self.lowered)
-
     def _upgrade(self) -> None:
         try:
-            self._build_calls()
+            assert self.lowered is not None
+            build_calls(self.lowered)
             sources = self._sources()
         except BaseException as error:  # a builder's bug must not end the thread that serves every session
             self._fail(error)
@@ -149,7 +167,8 @@ class Variant:
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
-        log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
+        if not self.plan.session.closed:
+            log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
         self.compile_done.set()
 
     def refused(self) -> list[tuple[str, str]]:
