@@ -87,7 +87,7 @@ def backward_map(window: Window) -> AxisMap:
             if away % window.stride == 0 and 0 <= start - away // window.stride < window.out:
                 own.append((-(away // window.stride), t))
         starts.append(start)
-        taps.append(tuple(own))
+        taps.append(tuple(reversed(own)))  # from left to right in memory, as the micro-kernels for rows of taps want them
     return AxisMap(tuple(starts), tuple(taps))
 
 

@@ -97,7 +97,7 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
             with s.block("for line in range(count):"):
                 s.line("a_at = a_band + line * stride_h * pitch")
                 s.line("c_at = c_band + line * out_width * stride_c")
-                write_panels(s, tile)
+                write_panels(s)
             s.line("c_at = c_band")
             text.write_block(s)
             s.line("unit += count")

@@ -46,7 +46,7 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
         s.line(f"last_unit = {units} * (chunk + 1) // nchunks")
 
 
-def write_panels(s: Source, tile: Tile) -> None:
+def write_panels(s: Source) -> None:
     """Text of the three inner loops: panels, parts of the sum, row tiles. Also the convolution's, whose rows are output columns."""
     with s.block("for p in range(last_panel - first_panel):"):
         s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
@@ -55,7 +55,7 @@ def write_panels(s: Source, tile: Tile) -> None:
         s.line("c_panel = c_at + word(entry, 2)")
         s.line("ncols = word(entry, 4)")
         s.line("row_bytes = word(entry, 5)")
-        s.line(f"wide = row_bytes == {tile.columns * tile.size}")
+        s.line("wide = word(entry, 7) != 0")
         s.line("tall_tile = tall_wide if wide else tall_narrow")
         s.line("low_tile = low_wide if wide else low_narrow")
         with s.block("for part in range(parts):"):
@@ -77,15 +77,16 @@ def write_panels(s: Source, tile: Tile) -> None:
 
 
 def part_table(
-    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int
+    call: CallBuilder, blocks: Sequence[tuple[int, int, int, int]], segment_offsets: Sequence[int], k: int, step: int, row_bytes: int = 0
 ) -> Pointer:
     """The table of the parts of a sum, followed by the byte offsets in A of each part's segments.
 
     blocks: from `depth_blocks`. segment_offsets: of all segments. k: terms of a segment; step: bytes from one to the next.
+    row_bytes: of B where it is read in place; it stands behind the offsets.
     """
     rows: list[list[int]] = []
     offsets: list[int] = []
     for first, count, start, terms in blocks:
         rows.append([8 * (4 * len(blocks) + len(offsets)), count, terms, first * k + start])
-        offsets += [segment_offsets[first + i] + start * step for i in range(count)]
+        offsets += [segment_offsets[first + i] + start * step for i in range(count)] + [row_bytes]
     return call.table(flat(rows) + offsets)

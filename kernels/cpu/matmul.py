@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,10 +13,10 @@ import numpy as np
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
-from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words, run_rows
-from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_panels
+from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, Pattern, epilogue_ns, epilogue_text, epilogue_words, run_rows
+from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_in_place, plan_panels
 from tfjit.kernels.cpu.sharing import shares
-from tfjit.kernels.cpu.tiles import Tile, cover, tile_of
+from tfjit.kernels.cpu.tiles import IN_PLACE_HEIGHT, Tile, cover, tile_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
@@ -77,7 +77,7 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
             s.line("a_at = a + word(matrix_table, 2 * matrix) + matrix_first * row_stride")
             s.line("b_at = b + word(matrix_table, 2 * matrix + 1)")
             text.write_block_start(s)
-            write_panels(s, tile)
+            write_panels(s)
             text.write_block(s)
     return KernelSource(s.text(), title=f"matmul{text.title} {tile.kind}")
 
@@ -85,7 +85,7 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
     """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call."""
     calls = row_tiles * len(plan.panels)
-    if plan.dots:
+    if plan.form == "dots":
         return calls * height * (3.0 + plan.depth / tile.lanes / 2)
     issue = max(height * plan.vector_columns / max(1, len(plan.panels)) / 1.5, 3.0)
     return calls * (4.0 + plan.depth * issue / 3.5) * (1.0 if tile.fused else 2.0)
@@ -122,14 +122,15 @@ def add_product(
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
         block = max(1, min(rows.count, -(-block * rows.height // repeat) * repeat // rows.height))
     parts = depth_blocks(len(spec.segments), spec.k)
+    matrix_bytes = plan.depth * spec.n * size if plan.form == "in place" else plan.nbytes
     words: tuple[Word, ...] = (
         matrices,
-        call.table(flat([(a_offset, number * plan.nbytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
+        call.table(flat([(a_offset, number * matrix_bytes) for a_offset, number in zip(spec.a_offsets, spec.b_numbers)])),
         *(rows.count, rows.height, rows.tall, block, int(share_columns), spec.m),
         *plan.micro_kernels(rows, transposed),
         *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
         *(packed, len(plan.panels), table),
-        *(len(parts), part_table(call, parts, spec.segments, spec.k, spec.a_step)),
+        *(len(parts), part_table(call, parts, spec.segments, spec.k, spec.a_step, plan.row_bytes(plan.panels[0]))),
         *epilogue_words(call, text, operands, whole, spec.n, not share_columns, (block * rows.height * spec.n * size, chunks)),
     )
     call.launch(Launch(matmul_source(tile, text), words, chunks=chunks, cost_ns=cost))
@@ -174,6 +175,9 @@ def batch_matmul_call(
     if products == 0:
         return call.finish()
     size = tile.size
+    if m == 1 and n > 1 and k >= tile.lanes and not batch and adj_y and 1 not in (constants or {}):
+        # one row by a transposed matrix: the matrix's rows by one column, which needs no packing
+        return _swapped_row(inputs, k, n, text, constants)
 
     def numbers(shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(np.arange(math.prod(shape), dtype=np.int64).reshape(shape), batch).reshape(-1)
@@ -182,12 +186,15 @@ def batch_matmul_call(
     if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
         # one B for every matrix: the batch is just more rows of one product
         m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
-    plan = plan_panels(tile, k, n, dots=not adj_x)
-    table = call.table(plan.table())
-    y_count = y.size // (k * n) if k else 1
     value = (constants or {}).get(1)
+    y_count = y.size // (k * n) if k else 1
+    few_rows = m <= IN_PLACE_HEIGHT and not (adj_x or adj_y) and n >= tile.columns and value is None and k > 0
+    plan = plan_in_place(tile, k, n) if few_rows else plan_panels(tile, k, n, dots=not adj_x)
+    table = call.table(plan.table())
     if k == 0:
         packed = call.temp(64)  # never read
+    elif few_rows:
+        packed = Pointer("in", 1)
     elif value is not None:
         matrices = np.asarray(value).reshape(-1, *y.shape[-2:])
         packed = call.constant(np.stack([plan.pack(b.T if adj_y else b) for b in matrices]))
@@ -200,6 +207,24 @@ def batch_matmul_call(
     spec = MatMulSpec(m, k, n, a_row, a_step, tuple(int(i) * x_bytes for i in x_numbers), tuple(int(i) for i in y_numbers))
     add_product(call, spec, plan, packed, table, text, Pointer("in", 0), operand_pointers(inputs))
     return call.finish(traffic(inputs, text, products), 2 * products * k)
+
+
+_SWAPPED: Final[Mapping[Pattern, Pattern]] = {"scalar": "scalar", "channel": "full", "row": "scalar", "full": "full"}
+
+
+def _swapped_row(
+    inputs: Sequence[TensorSpec], k: int, n: int, text: EpilogueText, constants: Mapping[int, np.ndarray] | None
+) -> NativeCall:
+    """x [1, k] by y [n, k], transposed, as y by the column x."""
+    x = inputs[0]
+    if text.epilogue is not None:
+        patterns = tuple(_SWAPPED[pattern] for pattern in text.epilogue.patterns)
+        text = replace(text, epilogue=Epilogue(text.epilogue.program, patterns))
+    call = CallBuilder(constants)
+    plan = plan_panels(tile_of(x.dtype), k, 1, dots=True)
+    spec = MatMulSpec(n, k, 1, k * plan.tile.size, plan.tile.size)
+    add_product(call, spec, plan, Pointer("in", 0), call.table(plan.table()), text, Pointer("in", 1), operand_pointers(inputs))
+    return call.finish(traffic(inputs, text, n), 2 * n * k)
 
 
 def matmul_call(

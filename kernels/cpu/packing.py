@@ -5,19 +5,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder, aligned_empty
 from tfjit.kernels.cpu.sharing import shares
-from tfjit.kernels.cpu.tiles import DOT_HEIGHT, VECTORS, RowCover, Tile, dot_tiles, matmul_tiles
+from tfjit.kernels.cpu.tiles import (
+    DOT_HEIGHT,
+    IN_PLACE_HEIGHT,
+    IN_PLACE_VECTORS,
+    VECTORS,
+    RowCover,
+    Tile,
+    dot_tiles,
+    in_place_tiles,
+    matmul_tiles,
+)
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
-PANEL_WORDS: Final = 7
-"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes, group."""
+PANEL_WORDS: Final = 8
+"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes, group, wide."""
 
 
 _DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than reading A once a column
@@ -37,17 +47,19 @@ class Panel:
 class PanelPlan:
     """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one.
 
-    dots: panels are single columns, contiguous, for the dot product tiles.
+    form: "panels"; "dots": every panel is a single column, contiguous, for the dot product tiles; "in place": B is not packed.
     """
 
     tile: Tile
     depth: int
     panels: tuple[Panel, ...]
-    dots: bool = False
+    form: Literal["panels", "dots", "in place"] = "panels"
 
     def row_width(self, panel: Panel) -> int:
         """Elements of one packed row."""
-        return 1 if self.dots else panel.vectors * self.tile.lanes
+        if self.form == "in place":
+            return self.panels[-1].first_column + self.panels[-1].columns
+        return 1 if self.form == "dots" else panel.vectors * self.tile.lanes
 
     def row_bytes(self, panel: Panel) -> int:
         """Bytes of one packed row."""
@@ -56,17 +68,21 @@ class PanelPlan:
     @property
     def max_height(self) -> int:
         """Rows of the largest micro-kernel for these panels."""
-        return DOT_HEIGHT if self.dots else self.tile.height
+        return {"panels": self.tile.height, "dots": DOT_HEIGHT, "in place": IN_PLACE_HEIGHT}[self.form]
 
     def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
         """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
-        if self.dots:
+        if self.form == "dots":
             return cover.pointers(dot_tiles(self.tile), (1, 1))
+        if self.form == "in place":
+            return cover.pointers(in_place_tiles(self.tile), IN_PLACE_VECTORS)
         return cover.pointers(matmul_tiles(self.tile, transposed))
 
     @property
     def starts(self) -> list[int]:
-        """Byte offset of each panel, and the total size as the last entry."""
+        """Byte offset of each panel, and the total size as the last entry where B is packed."""
+        if self.form == "in place":
+            return [panel.first_column * self.tile.size for panel in self.panels]
         found = [0]
         for panel in self.panels:
             found.append(found[-1] + self.depth * self.row_bytes(panel))
@@ -80,13 +96,23 @@ class PanelPlan:
     @property
     def vector_columns(self) -> int:
         """Vectors side by side in all panels, which is what the FMA count grows with."""
-        return sum(1 if self.dots else panel.vectors for panel in self.panels)
+        return sum(1 if self.form == "dots" else panel.vectors for panel in self.panels)
 
     def table(self, group_bytes: int = 0) -> np.ndarray:
         """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
         size = self.tile.size
+        full = IN_PLACE_VECTORS[0] if self.form == "in place" else VECTORS
         rows = [
-            (p.group * group_bytes, start, p.first_column * size, p.first_column, p.columns, self.row_bytes(p), p.group)
+            (
+                p.group * group_bytes,
+                start,
+                p.first_column * size,
+                p.first_column,
+                p.columns,
+                self.row_bytes(p),
+                p.group,
+                int(p.vectors == full),
+            )
             for p, start in zip(self.panels, self.starts)
         ]
         return np.array(rows, np.int64).reshape(-1, PANEL_WORDS)
@@ -110,13 +136,26 @@ def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1, dots: boo
     """
     share = columns // groups
     if dots and groups == 1 and columns <= _DOT_COLUMNS and depth >= tile.lanes:
-        return PanelPlan(tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), True)
+        return PanelPlan(tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), "dots")
     panels = []
     for group in range(groups):
         for first in range(0, share, tile.columns):
             width = min(tile.columns, share - first)
             panels.append(Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group))
     return PanelPlan(tile, depth, tuple(panels))
+
+
+def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
+    """Panels of a B that is read where it lies, row-major: wide ones as long as they are full, then narrow ones."""
+    wide, narrow = (vectors * tile.lanes for vectors in IN_PLACE_VECTORS)
+    panels = []
+    first = 0
+    while first < columns:
+        full = columns - first >= wide
+        width = wide if full else min(narrow, columns - first)
+        panels.append(Panel(first, width, IN_PLACE_VECTORS[0 if full else 1]))
+        first += width
+    return PanelPlan(tile, depth, tuple(panels), "in place")
 
 
 @dataclass(frozen=True, slots=True)

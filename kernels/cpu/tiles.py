@@ -66,6 +66,29 @@ def matmul_tiles(tile: Tile, transposed: bool = False) -> KernelSource:
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
+IN_PLACE_HEIGHT: Final = 3
+"""Most rows of A for which B is read in place: packing it would take longer than the product."""
+IN_PLACE_VECTORS: Final = (8, 2)
+"""Widths of the tiles that read B in place: wide ones take whole cache lines of every row of B in turn."""
+
+
+@functools.cache
+def in_place_tiles(tile: Tile) -> KernelSource:
+    """Micro-kernels of heights 1..IN_PLACE_HEIGHT that read an ordinary row-major B."""
+    s = Source()
+    s.line(f"# matmul tiles {tile.kind} {tile.isa}, B in place")
+    s.line("from tfjit.kernels.cpu.vector_ir import matmul_tile")
+    entries = []
+    for vectors in IN_PLACE_VECTORS:
+        for height in range(1, IN_PLACE_HEIGHT + 1):
+            name = tile_entry(height, vectors)
+            s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, False, {tile.fused}, False)")
+            with s.block(f"def {name}({_ARGUMENTS}):"):
+                s.line(f"emit_{name}({_ARGUMENTS})")
+            entries.append(name)
+    return KernelSource(s.text(), tuple(entries), arity=10, title=f"matmul tiles {tile.kind} {tile.isa}, B in place")
+
+
 DOT_HEIGHT: Final = 8
 """Rows of the largest one-column tile."""
 

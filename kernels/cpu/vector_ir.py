@@ -142,13 +142,15 @@ def _intrinsic(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], No
     return intrinsic(scope["typed"])
 
 
-def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bool = False, fused: bool = True) -> Any:
+def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bool = False, fused: bool = True, packed: bool = True) -> Any:
     """c[height][vectors * lanes] (+)= sum over segments s < nseg, q < k of A[s, q, row] * panel[s * k + q][:].
 
     Arguments: a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate.
     A's element is at a + offsets[s] + row * stride_a + q * size; with `transposed` at a + offsets[s] + row * size +
     q * stride_a. panel is packed, vector-aligned, [nseg * k][vectors * lanes]. Columns from ncols on are not stored.
-    accumulate: 0 stores the sum, 1 adds it to c. Few rows get several accumulators a tile, or the FMA's latency would show.
+    accumulate: 0 stores the sum, otherwise adds it to c. Few rows get several accumulators a tile, or the FMA's latency would
+    show. Without `packed` panel is part of an ordinary matrix: offsets[nseg] is the bytes from one of its rows to the next, and
+    columns from ncols on are not read.
     """
     sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= 8)
 
@@ -159,11 +161,16 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
         rows = [b.mul(stride_a, _const(r)) for r in range(height)] if not transposed else []
         tile = height * vectors
 
-        def steps(count: int) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
+        def steps(count: int, masks: list[ir.Value] | None) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
             def body(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
                 at, panel_at, *acc = state
                 for u in range(count):
-                    columns = [v.load(panel_at, u * row_bytes + j * v.bytes, align=v.bytes) for j in range(vectors)]
+                    if packed:
+                        columns = [v.load(panel_at, u * row_bytes + j * v.bytes, align=v.bytes) for j in range(vectors)]
+                    elif masks is None:
+                        columns = [v.load(panel_at, j * v.bytes) for j in range(vectors)]
+                    else:
+                        columns = [v.masked_load(panel_at, masks[j], j * v.bytes) for j in range(vectors)]
                     first = (u % sets) * tile
                     for r in range(height):
                         if transposed:
@@ -175,25 +182,30 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
                             acc[n] = v.fma(value, columns[j], acc[n])
                     if transposed:
                         at = b.add(at, stride_a)
+                    if not packed:
+                        panel_at = b.add(panel_at, stride_b)
                 if not transposed:
                     at = b.add(at, _const(v.size * count))
-                return [at, b.add(panel_at, _const(row_bytes * count)), *acc]
+                return [at, b.add(panel_at, _const(row_bytes * count)) if packed else panel_at, *acc]
 
             return body
 
         quads, rest = b.sdiv(k, _const(_UNROLL)), b.srem(k, _const(_UNROLL))
+        stride_b = None if packed else _load_word(b, offsets, nseg)
 
-        def segment(i: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
-            inner = [b.add(a, _load_word(b, offsets, i)), *state]
-            inner = loop(b, quads, inner, steps(_UNROLL))
-            return loop(b, rest, inner, steps(1))[1:]
+        def total(masks: list[ir.Value] | None) -> list[ir.Value]:
+            def segment(i: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                inner = [b.add(a, _load_word(b, offsets, i)), *state]
+                inner = loop(b, quads, inner, steps(_UNROLL, masks))
+                return loop(b, rest, inner, steps(1, masks))[1:]
 
-        sums = loop(b, nseg, [panel, *[v.splat_of(0)] * (tile * sets)], segment)[1:]
-        while len(sums) > tile:
-            half = len(sums) // 2
-            sums = [b.fadd(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+            sums = loop(b, nseg, [panel, *[v.splat_of(0)] * (tile * sets)], segment)[1:]
+            while len(sums) > tile:
+                half = len(sums) // 2
+                sums = [b.fadd(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+            return sums
 
-        def write(masks: list[ir.Value] | None, add: bool) -> None:
+        def write(sums: list[ir.Value], masks: list[ir.Value] | None, add: bool) -> None:
             for r in range(height):
                 row = b.add(c, b.mul(stride_c, _const(r)))
                 for j in range(vectors):
@@ -207,15 +219,18 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
                             value = b.fadd(v.masked_load(row, masks[j], j * v.bytes), value)
                         v.masked_store(value, row, masks[j], j * v.bytes)
 
+        # packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must not be read there
+        common = total(None) if packed else None
         with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
             for branch in (full, part):
                 with branch:
                     masks = None if branch is full else [v.mask(b.sub(ncols, _const(j * lanes))) for j in range(vectors)]
+                    sums = total(masks) if common is None else common
                     with b.if_else(b.icmp_signed("!=", accumulate, _const(0))) as (more, new):
                         with more:
-                            write(masks, True)
+                            write(sums, masks, True)
                         with new:
-                            write(masks, False)
+                            write(sums, masks, False)
 
     return _intrinsic(10, emit)
 

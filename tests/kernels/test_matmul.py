@@ -34,6 +34,18 @@ def test_matmul_with_epilogue(name: str, size: tuple[int, int, int]) -> None:
         native_nn.check_epilogue(name, call, inputs, wanted)
 
 
+@pytest.mark.parametrize("name", native_nn.EPILOGUES)
+def test_one_row_by_a_transposed_matrix_with_epilogue(name: str) -> None:
+    rng = np.random.default_rng(6)
+    epilogue = native_nn.EPILOGUES[name]
+    a, b = rng.standard_normal((1, 70)).astype(np.float32), rng.standard_normal((43, 70)).astype(np.float32)
+    operands = native_nn.operands_of(epilogue, (1, 43), rng)
+    inputs = [a, b, *operands]
+    call = matmul.matmul_call(native_nn.specs(*inputs), transpose_b=True, epilogue=epilogue)
+    assert len(call.launches) == 1  # nothing is packed
+    native_nn.check_epilogue(name, call, inputs, native_nn.expected(epilogue, a.astype(np.float64) @ b.T, operands))
+
+
 def test_batch_matmul_with_epilogue() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.standard_normal((3, 2, 17, 8)).astype(np.float32), rng.standard_normal((2, 8, 33)).astype(np.float32)
