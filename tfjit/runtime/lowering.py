@@ -179,7 +179,8 @@ class Lowering:
             self._served(node, "constant")
         elif op in VARIABLE_OPS:
             variable = self.find_variable(node)
-            self._value(node, 0, "handle", _variable_shape(node, variable), variable=variable)
+            handle = self._value(node, 0, "handle", _variable_shape(node, variable), variable=variable)
+            handle.dtype = variable.dtype  # kernels see the variable's own buffer
             self._served(node, "variable")
         elif op == "ReadVariableOp" or (op in VIEW_OPS and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
@@ -189,7 +190,8 @@ class Lowering:
             self._kernel(node, inputs)
 
     def _read(self, node: Node, handle: Value) -> None:
-        if node.output_dtypes[0].is_ref:  # RefIdentity: the reference itself goes on
+        if node.output_dtypes[0].is_ref or (node.op != "ReadVariableOp" and node.output_dtypes[0].name == "resource"):
+            # the reference or handle itself goes on
             self.by_output[node.name, 0] = handle
             self._served(node, "variable")
             return

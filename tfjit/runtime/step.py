@@ -61,10 +61,14 @@ class _Patch:
 
 @dataclass(slots=True)
 class _Stretch:
-    """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks)."""
+    """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks).
+
+    instructions: those served here; one with empty outputs may have no launch.
+    """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
     owners: list[tuple[Instruction, Launch]] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
     patches: list[_Patch] = field(default_factory=list)
     cost_ns: float = 0.0
     index: int = 0
@@ -203,6 +207,7 @@ class _Layout:
                     stretch = _Stretch(index=len(self.stretches))
                     self.stretches.append(stretch)
                     self.segments.append(stretch)
+                stretch.instructions.append(instruction)
                 self._add_launches(stretch, position, instruction)
             else:
                 stretch = None
@@ -330,7 +335,7 @@ class _Layout:
 
     def _emit_stretch(self, source: Source, stretch: _Stretch, known: set[str], made: set[int]) -> None:
         arrays: list[str] = []
-        for instruction, _ in stretch.owners:
+        for instruction in stretch.instructions:
             for value in instruction.outputs:
                 root = value.root
                 if root.index in self._fresh and root.index not in made:
