@@ -28,7 +28,12 @@ scalars = (
     | st.builds(FuncRef, st.just("f"), st.dictionaries(st.sampled_from("ab"), st.integers(0, 9)))
     | st.lists(st.integers(-9, 9), max_size=3).map(np.array)
 )
-values = scalars | st.builds(Unset, st.just("T")) | st.lists(st.integers(-(2**63), 2**63 - 1)).map(tuple) | st.lists(st.sampled_from(dtypes.ALL)).map(tuple)
+values = (
+    scalars
+    | st.builds(Unset, st.just("T"))
+    | st.lists(st.integers(-(2**63), 2**63 - 1)).map(tuple)
+    | st.lists(st.sampled_from(dtypes.ALL)).map(tuple)
+)
 
 
 @given(values)
@@ -118,13 +123,15 @@ def test_bad_shape_and_number() -> None:
         attrs.convert(2**63, "int", "x")
 
 
+NOT_ALLOWED = "not in the list of allowed values"
+OF_INT32 = f"Value for attr '{{}}' of int32 is {NOT_ALLOWED}"
 CHECKS: list[tuple[AttrDef, Any, str | None]] = [
     (AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float16)), dtypes.float32, None),
-    (AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float16)), dtypes.int32, "Value for attr 'T' of int32 is not in the list of allowed values: float, half"),
-    (AttrDef("p", "string", allowed=(b"SAME", b"VALID")), b"XX", 'Value for attr \'p\' of "XX" is not in the list of allowed values: "SAME", "VALID"'),
+    (AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float16)), dtypes.int32, f"{OF_INT32.format('T')}: float, half"),
+    (AttrDef("p", "string", allowed=(b"SAME", b"VALID")), b"XX", f'Value for attr \'p\' of "XX" is {NOT_ALLOWED}: "SAME", "VALID"'),
     (AttrDef("N", "int", minimum=1), 0, "Value for attr 'N' of 0 must be at least minimum 1"),
     (AttrDef("Tin", "list(type)", minimum=1), (), "Length for attr 'Tin' of 0 must be at least minimum 1"),
-    (AttrDef("Tin", "list(type)", allowed=(dtypes.float32,)), (dtypes.float32, dtypes.int32), "Value for attr 'Tin' of int32 is not in the list of allowed values: float"),
+    (AttrDef("Tin", "list(type)", allowed=(dtypes.float32,)), (dtypes.float32, dtypes.int32), OF_INT32.format("Tin") + ": float"),
     (AttrDef("T", "type"), 3, "AttrValue had value with type 'int' when 'type' expected\n\t for attr 'T'"),
     (AttrDef("T", "type"), dtypes.float32._as_ref, "AttrValue must not have reference type value of float_ref\n\t for attr 'T'"),
     (AttrDef("L", "list(int)"), (True,), "AttrValue had value with type 'list(bool)' when 'list(int)' expected\n\t for attr 'L'"),
@@ -167,7 +174,14 @@ def test_summaries_are_the_runtimes() -> None:
 
 
 def test_guess() -> None:
-    for value, expected in [("a", b"a"), ([1, "b"], (1, b"b")), (np.int32(3), 3), (np.float32(0.5), 0.5), (np.True_, True), (tf.float32, dtypes.float32)]:
+    for value, expected in [
+        ("a", b"a"),
+        ([1, "b"], (1, b"b")),
+        (np.int32(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.True_, True),
+        (tf.float32, dtypes.float32),
+    ]:
         assert attrs.guess(value) == expected
     with pytest.raises(TypeError):
         attrs.guess(object())

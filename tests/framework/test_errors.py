@@ -12,7 +12,9 @@ from tfjit.framework.graph import Graph
 from tfjit.framework.op_def import register_op, registry
 
 NAMES = sorted(
-    name for name in dir(tf.errors) if isinstance(getattr(tf.errors, name), type) and issubclass(getattr(tf.errors, name), tf.errors.OpError)
+    name
+    for name in dir(tf.errors)
+    if isinstance(getattr(tf.errors, name), type) and issubclass(getattr(tf.errors, name), tf.errors.OpError)
 )
 
 

@@ -69,7 +69,10 @@ def attr_spec(attr: Any) -> str | None:
 
 def spec_of(value: Any, kind: str) -> str | None:
     if kind.startswith("list("):
-        items = [scalar_spec(item, kind[5:-1]) for item in (*value.list.i, *value.list.f, *value.list.b, *value.list.s, *value.list.type, *value.list.shape)]
+        items = [
+            scalar_spec(item, kind[5:-1])
+            for item in (*value.list.i, *value.list.f, *value.list.b, *value.list.s, *value.list.type, *value.list.shape)
+        ]
         return None if None in items else "[" + ", ".join(str(i) for i in items) + "]"
     field = {"string": "s", "int": "i", "float": "f", "bool": "b", "type": "type", "shape": "shape"}.get(kind)
     return None if field is None else scalar_spec(getattr(value, field), kind)
@@ -159,7 +162,22 @@ def test_attr_specs(spec: str) -> None:
     assert op_spec.parse_attr(spec) == SPECS[spec]
 
 
-BAD_SPECS = ["int", "N: nope", "T: {nope}", "T: {float", "N: float >= 1", "N: int = x", "b: bool = 1", "l: list(int = []", "l: list(int) = 3", "N: int what", "T: type = nope", "s: string = a", "s: shape = 3", "x: 3"]
+BAD_SPECS = [
+    "int",
+    "N: nope",
+    "T: {nope}",
+    "T: {float",
+    "N: float >= 1",
+    "N: int = x",
+    "b: bool = 1",
+    "l: list(int = []",
+    "l: list(int) = 3",
+    "N: int what",
+    "T: type = nope",
+    "s: string = a",
+    "s: shape = 3",
+    "x: 3",
+]
 
 
 @pytest.mark.parametrize("spec", BAD_SPECS)
@@ -203,7 +221,9 @@ def test_inference() -> None:
     with pytest.raises(InvalidArgumentError, match="Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"):
         complete_attrs(PAIR, {"N": 1}, [f, i, f, i])
     cast = register_op("TestCast", ("x: A",), ("y: B",), ("A: type", "B: type"))
-    with pytest.raises(InvalidArgumentError, match="NodeDef missing attr 'B' from Op<name=TestCast; signature=x:A -> y:B; attr=A:type; attr=B:type>"):
+    with pytest.raises(
+        InvalidArgumentError, match="NodeDef missing attr 'B' from Op<name=TestCast; signature=x:A -> y:B; attr=A:type; attr=B:type>"
+    ):
         complete_attrs(cast, {}, [f])
     assert infer_outputs(cast, {"B": i}, [f._as_ref]) == (i,)
 

@@ -69,7 +69,15 @@ def test_shapes() -> None:
 
 def test_constants_show_in_messages() -> None:
     known = {0: np.array([2, -1]), 1: np.array(3)}
-    context = ShapeContext("Reshape", "r", {}, [(2,), (), (3,)], constant=known.get, constant_as_shape=lambda i: (5, None, 7), input_names=lambda: ("a", "b", "c"))
+    context = ShapeContext(
+        "Reshape",
+        "r",
+        {},
+        [(2,), (), (3,)],
+        constant=known.get,
+        constant_as_shape=lambda i: (5, None, 7),
+        input_names=lambda: ("a", "b", "c"),
+    )
     assert context.constant(1) == 3 and context.constant(2) is None and context.constant(9) is None
     assert context.constant_as_shape(0) == (2, None)
     assert context.constant_as_shape(2) == (5, None, 7) and context.all_constant_shape(2) is None

@@ -84,7 +84,19 @@ def graphs() -> tuple[Graph, dict[str, Any], dict[str, Any]]:
     return graph, {name: (graph.get_tensor_by_name(tensor), values[name]) for name, tensor in names.items()}, partial
 
 
-UNKNOWN = ("partial shape", "unknown size", "partial pack", "pack of slices", "partial concat", "slice back", "unknown element", "identity", "by zero", "placeholder", "vector of unknown")
+UNKNOWN = (
+    "partial shape",
+    "unknown size",
+    "partial pack",
+    "pack of slices",
+    "partial concat",
+    "slice back",
+    "unknown element",
+    "identity",
+    "by zero",
+    "placeholder",
+    "vector of unknown",
+)
 
 
 def test_values(graphs: Any) -> None:

@@ -26,6 +26,11 @@ NUMERIC = [d for d in dtypes.ALL if d.is_numpy_compatible and d is not dtypes.st
 UNREADABLE = ("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz")
 
 
+def entries(text: str) -> list[str]:
+    """The parts of a text between bars."""
+    return text.strip().replace("\n", " | ").split(" | ")
+
+
 def theirs_of(ours: Any) -> Any:
     return tf_tensor_pb2.TensorProto.FromString(ours.SerializeToString())
 
@@ -132,7 +137,10 @@ def test_runtime_reads_the_same() -> None:
 
 
 BAD = {
-    "short content": ("dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcd'", "tensor_content has 4 bytes, but float of shape \\[2\\] takes 8"),
+    "short content": (
+        "dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcd'",
+        "tensor_content has 4 bytes, but float of shape \\[2\\] takes 8",
+    ),
     "long content": ("dtype: DT_FLOAT tensor_shape {dim {size: 2}} tensor_content: 'abcdefghijkl'", "has 12 bytes"),
     "content of no elements": ("dtype: DT_FLOAT tensor_shape {dim {size: 0}} tensor_content: 'abcd'", "has 4 bytes"),
     "unknown size": ("dtype: DT_FLOAT tensor_shape {dim {size: -1}} float_val: 1", "Shape \\[\\?\\] is not fully defined"),
@@ -140,7 +148,10 @@ BAD = {
     "huge": ("dtype: DT_FLOAT tensor_shape {dim {size: 1000000000} dim {size: 1000000000} dim {size: 1000000000}}", "is too large"),
     "large": ("dtype: DT_FLOAT tensor_shape {dim {size: 10000000} dim {size: 10000000}} float_val: 1", "is too large"),
     "no dtype": ("tensor_shape {dim {size: 2}}", "unknown dtype 0"),
-    "strings in content": ("dtype: DT_STRING tensor_shape {dim {size: 2}} tensor_content: 'ab'", "string tensors can't have tensor_content"),
+    "strings in content": (
+        "dtype: DT_STRING tensor_shape {dim {size: 2}} tensor_content: 'ab'",
+        "string tensors can't have tensor_content",
+    ),
 }
 
 
@@ -169,28 +180,30 @@ def test_resources_and_variants_are_carried() -> None:
         make_ndarray(proto)
 
 
-VALUES = """
-1 | 1.5 | True | "a" | b"a" | 1+2j | [1, 2] | [1, 2.5] | [1, True] | [True, 1] | [True, False] | 2**31 | [2**31] | -2**31 | 2**64 | [] | [[]]
+VALUES = entries("""
+1 | 1.5 | True | "a" | b"a" | 1+2j | [1, 2] | [1, 2.5] | [1, True] | [True, 1] | [True, False] | 2**31 | [2**31] | -2**31 | 2**64 | []
 [[1, 2], [3]] | [1, [2]] | None | [None] | np.array([1, 2]) | np.float64(1) | np.array(["a", "bc"]) | np.array([b"a", b"b\\0c"], object)
 np.float16(1) | np.array([1, 2], np.float16) | [1, 2j] | np.array([1, 2], np.complex64) | (1, 2) | {1: 2} | np.array([[1, 2], [3, 4]]).T
-np.array(5) | np.zeros([2, 0]) | "é" | ["a", b"b"] | ["a", 1] | [1, "a"] | np.int8(3) | [np.int64(3), 4] | [np.float32(3), 4] | [np.float64(3), 4]
+np.array(5) | np.zeros([2, 0]) | "é" | ["a", b"b"] | ["a", 1] | [1, "a"] | np.int8(3) | [np.int64(3), 4] | [np.float32(3), 4]
 np.bool_(True) | float("nan") | 1e40 | [1, 2**31] | [1.0, 2**40] | np.uint64(2**63) | np.datetime64(1, "s") | np.longdouble(1) | object()
-[b"a\\0"] | [["a"], ["b"]] | "" | [""] | np.array(["a"], object) | np.array([1, "a"], object) | ml_dtypes.bfloat16(1.5) | np.array([], np.int8)
-""".replace("\n", " | ").split(" | ")
-TYPED = """
-1, int64 | 2**40, int64 | 300, uint8 | -1, uint8 | 1.5, int32 | 1, float32 | 1, bool | True, int32 | True, float32 | "a", float32 | 1, string
+[b"a\\0"] | [["a"], ["b"]] | "" | [""] | np.array(["a"], object) | np.array([1, "a"], object) | ml_dtypes.bfloat16(1.5)
+[np.float64(3), 4] | [[]] | np.array([], np.int8)
+""")
+TYPED = entries("""
+1, int64 | 2**40, int64 | 300, uint8 | -1, uint8 | 1.5, int32 | 1, float32 | 1, bool | True, int32 | True, float32 | "a", float32
 [], int32 | np.array([1.5]), int32 | np.array([1, 2], np.int64), int32 | np.array([1, 2]), float32 | 1.0, bfloat16 | [1.0, 2], bfloat16
-1.0, float8_e5m2 | [1.0, 2.0], float8_e4m3fn | 1, int4 | [1, 2, 3], int4 | 1, uint32 | 1, uint64 | 2**63, uint64 | 1+2j, complex64 | 1, complex64
+1.0, float8_e5m2 | [1.0, 2.0], float8_e4m3fn | 1, int4 | [1, 2, 3], int4 | 1, uint32 | 1, uint64 | 2**63, uint64 | 1+2j, complex64
 [1.0, 2], complex128 | 3, qint8 | (3,), quint8 | [(3,), (4,)], qint32 | 1, resource | [[1.0], [2]], int32 | 1e40, float16 | 2**70, float32
--2**63, int64 | "a", string | ["a", "b"], string | 1j, float32 | None, int32 | [1, None], float32 | np.array(["a"]), string | [np.int32(3)], int64
-[np.float32(1)], int32 | [np.float32(1.5)], float64 | True, complex64 | [True], bool | [1.0, True], float32
-""".strip().replace("\n", " | ").split(" | ")
-SHAPED = """
+-2**63, int64 | "a", string | ["a", "b"], string | 1j, float32 | None, int32 | [1, None], float32 | np.array(["a"]), string
+[np.float32(1)], int32 | [np.float32(1.5)], float64 | True, complex64 | [True], bool | [1.0, True], float32 | [np.int32(3)], int64
+1, string | 1, complex64
+""")
+SHAPED = entries("""
 [1.0], None, [3] | 1.0, None, [2, 3] | [1, 2], None, [3] | [1, 2, 3], None, [2] | [1, 2, 3, 4], None, [2, 2] | [1, 2, 3, 4], None, [2, 3]
-[[1, 2], [3, 4]], None, [4] | 1, None, [0] | 1, "int32", [0] | [], None, [3] | np.zeros(0), None, [3] | [True, False], None, [3] | 1, None, 3
-1, None, TensorShape([2]) | 1, None, [None] | 1, None, [-1] | "a", None, [2] | ["a", "b"], None, [3] | 1.5, "bfloat16", [2] | [1, 2], "complex64", [3]
-1, None, [] | [1], None, [] | [1, 2], None, []
-""".strip().replace("\n", " | ").split(" | ")
+[[1, 2], [3, 4]], None, [4] | 1, None, [0] | 1, "int32", [0] | [], None, [3] | np.zeros(0), None, [3] | [True, False], None, [3]
+1, None, TensorShape([2]) | 1, None, [None] | 1, None, [-1] | "a", None, [2] | ["a", "b"], None, [3] | 1.5, "bfloat16", [2]
+1, None, [] | [1], None, [] | [1, 2], None, [] | [1, 2], "complex64", [3] | 1, None, 3
+""")
 
 
 def compare(text: str, *arguments: Any) -> None:
@@ -204,7 +217,7 @@ def compare(text: str, *arguments: Any) -> None:
         except Exception as error:
             with pytest.raises((ValueError, TypeError) if type(error) not in (ValueError, TypeError) else type(error)) as raised:
                 make_tensor_proto(value, dtype, shape)
-            if type(error) in (ValueError, TypeError) and "Expected" in str(error) or "elements" in str(error):
+            if (type(error) in (ValueError, TypeError) and "Expected" in str(error)) or "elements" in str(error):
                 assert str(raised.value) == str(error)
             return
         mine = make_tensor_proto(value, dtype, shape)
@@ -215,7 +228,7 @@ def compare(text: str, *arguments: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("text", [v for v in VALUES if v])
+@pytest.mark.parametrize("text", VALUES)
 def test_values(text: str) -> None:
     compare(text, eval(text))
 

@@ -198,9 +198,8 @@ def convert(value: Any, attr_type: str, name: str, op_type: str = "") -> Any:
     Raises TypeError with TensorFlow's words for a value of another kind.
     """
     if attr_type.startswith("list("):
-        if not isinstance(value, (list, tuple)):
-            if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") or isinstance(value, TensorShape):
-                raise TypeError(f"Expected list for '{name}' argument to '{_snake(op_type)}' Op, not {value!r}.")
+        if isinstance(value, (str, bytes, TensorShape)) or not hasattr(value, "__iter__"):
+            raise TypeError(f"Expected list for '{name}' argument to '{_snake(op_type)}' Op, not {value!r}.")
         element = attr_type[5:-1]
         return tuple(_convert(item, element, name) for item in value)
     return _convert(value, attr_type, name)

@@ -59,7 +59,8 @@ def reset_default_graph() -> None:
     """Give this thread a new, empty default graph. Raises AssertionError inside `as_default`."""
     if _stack.graphs:
         raise AssertionError(
-            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and create a new graph."
+            "Do not use tf.reset_default_graph() to clear nested graphs. "
+            "If you need a cleared graph, exit the nesting and create a new graph."
         )
     _stack.bottom = None
 
@@ -77,7 +78,7 @@ def graph_of(values: Sequence[Any] | None) -> Graph:
             found = element
         elif element.graph is not found.graph:
             raise ValueError(f"{element} must be from the same graph as {found} (graphs are {element.graph} and {found.graph}).")
-    return found.graph if found is not None else get_default_graph()  # type: ignore[no-any-return]
+    return found.graph if found is not None else get_default_graph()
 
 
 class name_scope:

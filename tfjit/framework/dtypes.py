@@ -163,7 +163,10 @@ class DType:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """(lowest, highest) intensity that images of this type have. Raises ValueError (KeyError for resource, variant) where none is defined."""
+        """(lowest, highest) intensity that images of this type have.
+
+        Raises ValueError (KeyError for resource and variant) where none is defined.
+        """
         base = self._base
         if base in (float32, float64):
             return 0, 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tfjit.framework import attrs as attr_values
@@ -13,10 +12,10 @@ from tfjit.framework import dtypes, static_value
 from tfjit.framework.default_graph import entered, pop, push
 from tfjit.framework.default_graph import get_default_graph as get_default_graph
 from tfjit.framework.default_graph import reset_default_graph as reset_default_graph
-from tfjit.framework.device_spec import canonical_name, merge_names
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError, InvalidDtypeError, InvalidGraphError, UnimplementedError
 from tfjit.framework.graph_keys import GraphKeys as GraphKeys
+from tfjit.framework.graph_scopes import OP_NAME, GraphScopes, Scopes
 from tfjit.framework.op_def import OpDef, complete_attrs, infer_shapes, input_dtypes, output_dtypes, registry
 from tfjit.framework.operation import Operation, Tensor, user_frame
 from tfjit.framework.operation import OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError
@@ -29,33 +28,8 @@ PRODUCER: Final = 2474
 # Messages of 2 GB and more can't be serialised.
 MAX_GRAPH_BYTES: Final = 2**31
 
-_OP_NAME: Final = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
-_SCOPE_NAME: Final = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 
-
-class _Scopes(threading.local):
-    """One thread's scopes of one graph."""
-
-    def __init__(self) -> None:
-        self.name_stack = ""
-        self.devices: list[Any] = []  # canonical string, None (a reset) or a function, outermost first
-        self.device_cache: str | None = ""  # what the strings merge to; None while a function has to be asked
-        self.colocation: list[Operation] = []
-        self.control: list[_Controller] = []
-        self.control_flow_context: Any = None
-
-
-class _Controller:
-    """One `control_dependencies` block: its operations, and those made inside it, which already run after them."""
-
-    __slots__ = ("inputs", "seen")
-
-    def __init__(self, inputs: list[Operation]) -> None:
-        self.inputs = inputs
-        self.seen: set[Operation] = set()
-
-
-class Graph:
+class Graph(GraphScopes):
     """A dataflow graph under construction.
 
     Thread-safe: one lock guards names and operations; scopes belong to a thread. `version` is the highest operation id.
@@ -63,7 +37,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._scopes = _Scopes()
+        self._scopes = Scopes()
         self._by_id: list[Operation] = []  # operation with id i at i - 1
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
@@ -83,8 +57,6 @@ class Graph:
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
         self._container = ""
-
-    # -- operations
 
     @property
     def version(self) -> int:
@@ -169,8 +141,8 @@ class Graph:
                 self._names_in_use.setdefault(name.lower(), 1)
             else:
                 name = self.unique_name(name)
-            if not _OP_NAME.match(name):
-                raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{_OP_NAME.pattern}/")
+            if not OP_NAME.match(name):
+                raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{OP_NAME.pattern}/")
             values = self._node_attrs(op_def, attrs, inputs, name)
             return self._add(
                 op_def,
@@ -228,7 +200,7 @@ class Graph:
     ) -> Operation:
         if op_def.deprecated is not None and self._producer >= op_def.deprecated[0]:
             raise deprecation_error(op_def, self._producer)
-        check_inputs(op_def, name, values, inputs)
+        check_inputs(op_def, name, input_dtypes(op_def, values), inputs)
         if asked_input_types is not None:
             for i, (tensor, expected) in enumerate(zip(inputs, asked_input_types, strict=True)):
                 if not expected.is_compatible_with(tensor._dtype):
@@ -238,7 +210,8 @@ class Graph:
             raise InvalidDtypeError(
                 None,
                 None,
-                f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for",
+                f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, "
+                f"but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for",
             )
         if compute_shapes:
             out_shapes = self._infer_shapes(op_def, name, values, inputs, len(out_dtypes))
@@ -291,34 +264,6 @@ class Graph:
         )
         return infer_shapes(context, op_def)
 
-    def _control_inputs_for(self, scopes: _Scopes, inputs: tuple[Tensor, ...]) -> tuple[Operation, ...]:
-        input_ops = {t.op for t in inputs}
-        found: dict[Operation, None] = {}
-        for controller in scopes.control:
-            # An input made inside the block already waits for the block's operations.
-            if controller.seen.isdisjoint(input_ops):
-                for op in controller.inputs:
-                    if op not in input_ops:
-                        found[op] = None
-        return tuple(found)
-
-    def _apply_device(self, op: Operation, scopes: _Scopes) -> None:
-        if scopes.device_cache is not None:
-            op._device = scopes.device_cache
-            return
-        for entry in reversed(scopes.devices):
-            if entry is None:
-                break
-            if isinstance(entry, str):
-                op._device = merge_names(op._device, entry)
-            else:
-                chosen = entry(op)
-                if chosen is None:
-                    raise TypeError("Expected binary or unicode string, got None")  # as TensorFlow answers a device function
-                # A function's own text is kept, as TensorFlow keeps it; what can't be read is refused here.
-                canonical = canonical_name(chosen)
-                op._device = chosen if isinstance(chosen, str) else canonical
-
     def get_operations(self) -> list[Operation]:
         """Every operation, in the order they were made."""
         with self._lock:
@@ -333,7 +278,7 @@ class Graph:
         """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError for a tensor's name."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
-        return self.as_graph_element(name, allow_tensor=False)  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_tensor=False)
 
     def _get_operation_by_name(self, name: str) -> Operation:
         return self._by_name[name]
@@ -342,7 +287,7 @@ class Graph:
         """The tensor "op:index". Raises TypeError for no string, KeyError for an unknown one, ValueError for a malformed name."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
-        return self.as_graph_element(name, allow_operation=False)  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The Tensor or Operation that `obj` is or names.
@@ -410,7 +355,8 @@ class Graph:
                 f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
             )
         raise ValueError(
-            f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
+            f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. "
+            'Tensor names must be of the form "<op_name>:<output_index>".'
         )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
@@ -418,8 +364,6 @@ class Graph:
         from tfjit.framework.graph_def import graph_to_graph_def
 
         return graph_to_graph_def(self, from_version or 0, add_shapes)
-
-    # -- feeding and fetching
 
     def prevent_feeding(self, tensor: Tensor) -> None:
         """Refuse `tensor` as a feed."""
@@ -437,174 +381,6 @@ class Graph:
         """Whether a tensor or operation may be fetched."""
         op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
         return op not in self._unfetchable and tensor_or_op not in self._unfetchable
-
-    # -- names
-
-    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """A name in the current scope that no operation or scope has, compared without regard to case."""
-        with self._lock:
-            stack = self._scopes.name_stack
-            if stack:
-                name = f"{stack}/{name}"
-            key = name.lower()
-            used = self._names_in_use
-            i = used.get(key, 0)
-            if mark_as_used:
-                used[key] = i + 1
-            if not i:
-                return name
-            candidate = key
-            while candidate in used:
-                candidate = f"{key}_{i}"
-                i += 1
-            if mark_as_used:
-                used[candidate] = 1
-            return f"{name}_{i - 1}"
-
-    def get_name_scope(self) -> str:
-        """The current scope without a trailing slash; "" at the root."""
-        return self._scopes.name_stack
-
-    @property
-    def _name_stack(self) -> str:
-        return self._scopes.name_stack
-
-    @contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefix names made inside with `name` (made unique); "s/" re-enters a scope, None or "" is the root. Yields the prefix with its slash.
-
-        Raises ValueError for an invalid name, TypeError for something that is no string.
-        """
-        scopes = self._scopes
-        old = scopes.name_stack
-        if not name:
-            new = ""
-        else:
-            if not isinstance(name, str):
-                raise TypeError("expected string or bytes-like object, got " + repr(type(name).__name__))
-            if old:
-                if not _SCOPE_NAME.match(name):
-                    raise ValueError(
-                        f"'{name}' is not a valid scope name. A scope name has to match the following pattern: {_SCOPE_NAME.pattern}"
-                    )
-            elif not _OP_NAME.match(name):
-                raise ValueError(
-                    f"'{name}' is not a valid root scope name. A root scope name has to match the following pattern: {_OP_NAME.pattern}"
-                )
-            new = name[:-1] if name[-1] == "/" else self.unique_name(name)
-        scopes.name_stack = new
-        try:
-            yield f"{new}/" if new else ""
-        finally:
-            scopes.name_stack = old
-
-    # -- devices and colocation
-
-    @contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Ask for a device inside: a string or DeviceSpec whose fields merge under those of inner blocks, None for no device, or a function of the operation."""
-        entry = device_name_or_function
-        if entry is not None and not callable(entry):
-            entry = canonical_name(entry)
-        scopes = self._scopes
-        saved = scopes.devices, scopes.device_cache
-        scopes.devices = [*scopes.devices, entry]
-        scopes.device_cache = _merged_device(scopes.devices)
-        try:
-            yield
-        finally:
-            scopes.devices, scopes.device_cache = saved
-
-    @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Place what is made inside on the device of `op` (an operation or tensor); device blocks around don't count."""
-        if op is None and not ignore_existing:
-            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
-        other = None if op is None else _operation_of(op, self)
-        scopes = self._scopes
-        saved = scopes.devices, scopes.device_cache, scopes.colocation
-        scopes.devices, scopes.device_cache = [], ""
-        scopes.colocation = ([] if ignore_existing else list(scopes.colocation)) + ([other] if other is not None else [])
-        try:
-            yield
-        finally:
-            scopes.devices, scopes.device_cache, scopes.colocation = saved
-
-    @contextmanager
-    def container(self, container_name: str) -> Iterator[str]:
-        """Resource container of stateful operations made inside."""
-        old = self._container
-        self._container = container_name
-        try:
-            yield container_name
-        finally:
-            self._container = old
-
-    # -- control dependencies
-
-    @contextmanager
-    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """What is made inside runs after `control_inputs` (operations or tensors); None forgets the blocks around.
-
-        Raises TypeError for a member that is neither.
-        """
-        scopes = self._scopes
-        saved = scopes.control, scopes.control_flow_context
-        if control_inputs is None:
-            scopes.control, scopes.control_flow_context = [], None
-        else:
-            ops: dict[Operation, None] = {}
-            for item in control_inputs:
-                ops[_operation_of(item, self)] = None
-            scopes.control = [*scopes.control, _Controller(list(ops))]
-        try:
-            yield
-        finally:
-            scopes.control, scopes.control_flow_context = saved
-
-    def _get_control_flow_context(self) -> Any:
-        return self._scopes.control_flow_context
-
-    def _set_control_flow_context(self, context: Any) -> None:
-        self._scopes.control_flow_context = context
-
-    # -- attrs for blocks
-
-    @contextmanager
-    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
-        """Give operations of these types another op's gradient: {"Relu": "GuidedRelu"}."""
-        if not isinstance(op_type_map, Mapping):
-            raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
-        for key, value in op_type_map.items():
-            if not isinstance(key, str) or not isinstance(value, str):
-                raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
-        saved = self._gradient_override
-        self._gradient_override = {**saved, **op_type_map}
-        try:
-            yield
-        finally:
-            self._gradient_override = saved
-
-    @contextmanager
-    def _attr_scope_block(self, attr_map: Mapping[str, Any]) -> Iterator[None]:
-        saved = self._attr_scope
-        merged = {**saved, **{k: attr_values.guess(v) if v is not None and not callable(v) else v for k, v in attr_map.items()}}
-        self._attr_scope = {k: v for k, v in merged.items() if v is not None}
-        try:
-            yield
-        finally:
-            self._attr_scope = saved
-
-    @contextmanager
-    def _kernel_label_map(self, op_to_kernel_label_map: Mapping[str, str]) -> Iterator[None]:
-        saved = self._kernel_labels
-        self._kernel_labels = {**saved, **op_to_kernel_label_map}
-        try:
-            yield
-        finally:
-            self._kernel_labels = saved
-
-    # -- collections
 
     @property
     def collections(self) -> list[Any]:
@@ -647,8 +423,6 @@ class Graph:
         with self._lock:
             self._collections.pop(name, None)
 
-    # -- functions
-
     def add_function(self, function_def: Any) -> None:
         """Add a FunctionDef to the library. Raises ValueError when another one has its name."""
         name = function_def.signature.name
@@ -661,8 +435,6 @@ class Graph:
     def functions(self) -> Mapping[str, Any]:
         """FunctionDef messages of the library by name; not to be written to."""
         return self._functions
-
-    # -- default graph
 
     def as_default(self) -> Any:
         """Context manager that makes this the thread's default graph."""
@@ -679,43 +451,34 @@ class Graph:
         raise TypeError("A Graph can't be copied; import its as_graph_def() into another")
 
 
-def _merged_device(devices: list[Any]) -> str | None:
-    merged = ""
-    for entry in reversed(devices):
-        if entry is None:
-            break
-        if not isinstance(entry, str):
-            return None
-        merged = merge_names(merged, entry) if merged else entry
-    return merged
-
-
-def _operation_of(item: Any, graph: Graph) -> Operation:
-    if hasattr(item, "values") and hasattr(item, "indices") and not isinstance(item, (Tensor, Operation)):  # an IndexedSlices
-        item = item.values
-    element = graph.as_graph_element(item)
-    return element.op if isinstance(element, Tensor) else element  # type: ignore[no-any-return]
-
-
-def check_inputs(op_def: OpDef, name: str, values: Mapping[str, Any], inputs: Sequence[Tensor]) -> None:
-    """Raise InvalidGraphError unless number and dtypes of `inputs` are what the op takes with these attrs."""
-    expected = input_dtypes(op_def, values)
+def check_inputs(op_def: OpDef, name: str, expected: Sequence[DType], inputs: Sequence[Tensor | None], node_def: Any = None) -> None:
+    """Raise InvalidGraphError unless number and dtypes of `inputs` are as expected; None stands for an input that comes later."""
     if len(expected) != len(inputs):
         types = ", ".join(dtypes.short_name(d) for d in expected)
         raise InvalidGraphError(
+            node_def,
             None,
-            None,
-            f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; {op_def.summary()}; NodeDef: {{{{node {name}}}}}",
+            f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; "
+            f"{op_def.summary()}; NodeDef: {{{{node {name}}}}}",
         )
     for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
-        given = tensor._dtype
-        # A reference may stand for a value, never the other way round.
-        if given is not dtype and (dtype.is_ref or given.base_dtype is not dtype):
-            raise InvalidGraphError(
-                None,
-                None,
-                f"Input {i} of node {name} was passed {dtypes.short_name(given)} from {tensor.name} incompatible with expected {dtypes.short_name(dtype)}.",
-            )
+        if tensor is not None:
+            check_input(name, i, tensor, dtype, node_def)
+
+
+def check_input(name: str, i: int, tensor: Tensor, dtype: DType, node_def: Any = None) -> None:
+    """Raise InvalidGraphError unless `tensor` may be input `i` of node `name`.
+
+    A reference may stand for a value, never the other way round.
+    """
+    given = tensor._dtype
+    if given is not dtype and (dtype.is_ref or given.base_dtype is not dtype):
+        raise InvalidGraphError(
+            node_def,
+            None,
+            f"Input {i} of node {name} was passed {dtypes.short_name(given)} from {tensor.name} "
+            f"incompatible with expected {dtypes.short_name(dtype)}.",
+        )
 
 
 def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:

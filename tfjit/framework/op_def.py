@@ -112,15 +112,15 @@ class OpDef:
                 if arg.full_type:
                     message.experimental_full_type.MergeFromString(arg.full_type)
         for attr in self.attrs:
-            message = proto.attr.add(name=attr.name, type=attr.type)
+            definition = proto.attr.add(name=attr.name, type=attr.type)
             if attr.has_default:
-                message.default_value.SetInParent()
-                attr_values.fill_proto(message.default_value, attr.default)
+                definition.default_value.SetInParent()
+                attr_values.fill_proto(definition.default_value, attr.default)
             if attr.minimum is not None:
-                message.has_minimum = True
-                message.minimum = attr.minimum
+                definition.has_minimum = True
+                definition.minimum = attr.minimum
             if attr.allowed:
-                attr_values.fill_proto(message.allowed_values, attr.allowed)
+                attr_values.fill_proto(definition.allowed_values, attr.allowed)
         if self.deprecated is not None:
             proto.deprecation.version, proto.deprecation.explanation = self.deprecated
         return proto
@@ -315,7 +315,7 @@ class OpRegistry:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
         self._gradients: dict[str, GradientFn | None] = {}
-        self._loaded = False
+        self._unread: tuple[str, ...] | None = None  # op families not imported yet; None before the list was read
         self._load_lock = threading.RLock()
 
     def register(self, op_def: OpDef, shape: ShapeFn | None = None) -> None:
@@ -330,17 +330,19 @@ class OpRegistry:
     def lookup(self, op_type: str) -> OpDef | None:
         """The op's definition, or None."""
         found = self._ops.get(op_type)
-        if found is None and not self._loaded:
-            self._load()
+        if found is None and self._unread != ():
+            self._load(op_type)
             found = self._ops.get(op_type)
         return found
 
-    def _load(self) -> None:
-        """Import the op families. They are not imported before: a thousand definitions cost more than the rest of `import tfjit`."""
+    def _load(self, op_type: str = "") -> None:
+        """Import op families until one defines `op_type` (all when none does): a thousand definitions cost more than a small graph."""
         with self._load_lock:
-            if not self._loaded:
-                importlib.import_module("tfjit.ops.declarations")
-                self._loaded = True
+            if self._unread is None:
+                self._unread = importlib.import_module("tfjit.ops.declarations").FAMILIES
+            while self._unread and op_type not in self._ops:
+                importlib.import_module(f"tfjit.ops.{self._unread[0]}")
+                self._unread = self._unread[1:]
 
     def require(self, op_type: str, node_name: str = "") -> OpDef:
         """The op's definition. Raises NotFoundError for unknown types."""
@@ -361,15 +363,18 @@ class OpRegistry:
 
     def list(self) -> tuple[OpDef, ...]:
         """Every op, by name."""
+        self._load()
         return tuple(self._ops[name] for name in sorted(self._ops))
 
     def __contains__(self, op_type: str) -> bool:
-        return op_type in self._ops
+        return self.lookup(op_type) is not None
 
     def __iter__(self) -> Iterator[str]:
+        self._load()
         return iter(self._ops)
 
     def __len__(self) -> int:
+        self._load()
         return len(self._ops)
 
     def register_gradient(self, op_type: str, gradient: GradientFn | None) -> None:

@@ -17,7 +17,8 @@ def _set(names: str) -> tuple[DType, ...]:
 
 TYPE_SETS: Final[dict[str, tuple[DType, ...]]] = {
     "numbertype": _set(
-        "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half uint32 uint64"
+        "float double int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 quint16 uint16 complex128 half uint32 "
+        "uint64"
     ),
     "realnumbertype": _set("float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"),
     "quantizedtype": _set("qint8 quint8 qint32 qint16 quint16"),

@@ -197,12 +197,14 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Any]:
         raise OperatorNotAllowedInGraphError(
-            f"Iterating over a symbolic `tf.Tensor` is not allowed: {self.name} has no value while the graph is built. Use unstack or while_loop."
+            f"Iterating over a symbolic `tf.Tensor` is not allowed: {self.name} has no value while the graph is built. "
+            "Use unstack or while_loop."
         )
 
     def __len__(self) -> int:
         raise TypeError(
-            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information."
+            f"len is not well defined for a symbolic Tensor ({self.name}). "
+            "Please call `x.shape` rather than `len(x)` for shape information."
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:

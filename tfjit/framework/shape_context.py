@@ -189,7 +189,8 @@ class ShapeContext:
             raise _fail(f"Subshape start and end out of bounds: {start}:{end} of shape with rank {rank}")
         if first > last:
             raise _fail(
-                f"Subshape must have computed start <= end, but is {first} and {last} (computed from start {start} and end {end} over shape with rank {rank})"
+                f"Subshape must have computed start <= end, but is {first} and {last} "
+                f"(computed from start {start} and end {end} over shape with rank {rank})"
             )
         return shape[first:last]
 

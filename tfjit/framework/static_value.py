@@ -190,6 +190,14 @@ def _cast(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     return source.astype(target.as_numpy_dtype) if source.dtype.kind in "biuf" and target.is_numpy_compatible else None
 
 
+def _pack(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
+    return np.stack(arrays, axis=op._attrs["axis"])
+
+
+def _unpack(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
+    return [np.take(arrays[0], i, axis=op._attrs["axis"]) for i in range(op._attrs["num"])]
+
+
 def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     source, begin, end, strides = arrays
     attrs = op._attrs
@@ -254,8 +262,8 @@ _FOLDS: Final[dict[str, Callable[[Operation, Sequence[np.ndarray]], Any]]] = {
     "StopGradient": lambda op, a: a[0],
     "GuaranteeConst": lambda op, a: a[0],
     "Cast": _cast,
-    "Pack": lambda op, a: np.stack(a, axis=op._attrs["axis"]),
-    "Unpack": lambda op, a: [np.take(a[0], i, axis=op._attrs["axis"]) for i in range(op._attrs["num"])],
+    "Pack": _pack,
+    "Unpack": _unpack,
     "Concat": lambda op, a: np.concatenate(a[1:], axis=int(a[0])),
     "ConcatV2": lambda op, a: np.concatenate(a[:-1], axis=int(a[-1])),
     "StridedSlice": _strided_slice,

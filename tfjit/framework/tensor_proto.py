@@ -127,7 +127,8 @@ def _strings(array: np.ndarray, values: Any, wanted: DType | None) -> np.ndarray
                     tensors.as_bytes(item)  # raises
                 if item is None or not isinstance(item, (int, float, complex)) or wanted is None:
                     raise TypeError(
-                        f"Failed to convert elements of {values} to Tensor. Consider casting elements to a supported type. {_SUPPORTED_TYPES}"
+                        f"Failed to convert elements of {values} to Tensor. "
+                        f"Consider casting elements to a supported type. {_SUPPORTED_TYPES}"
                     )
                 raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
     if wanted is not None and wanted is not dtypes.string:
@@ -159,14 +160,11 @@ def _check_leaves(values: Any, wanted: DType) -> None:
         raise TypeError(f"Expected {wanted.name}, but got {values} of type '{type(values).__name__}'.")
     for item in _leaves(values):
         if isinstance(item, (np.ndarray, np.generic)):
-            if not np.can_cast(item.dtype, np.dtype(object)) or item.dtype.kind not in _ARRAY_KINDS[_family(wanted)]:
-                raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
-        elif not isinstance(item, allowed):
-            if item is None or not isinstance(item, (str, bytes, int, float, complex)):
-                if hasattr(item, "__index__") and int in allowed:
-                    continue
-                raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
-            raise TypeError(f"Expected {wanted.name}, but got {item} of type '{type(item).__name__}'.")
+            fits = item.dtype.kind in _ARRAY_KINDS[_family(wanted)]
+        else:
+            fits = isinstance(item, allowed) or (int in allowed and hasattr(item, "__index__") and not wanted.is_bool)
+        if not fits:
+            raise TypeError(f"Expected {wanted.name}, but got {item!s} of type '{type(item).__name__}'.")
 
 
 def _family(wanted: DType) -> str:
@@ -212,10 +210,10 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
         raise TypeError(f"Expected Tensor's shape: {sizes}, but got {array.shape}.")
     if array.size < _count(sizes):
         kind = dtypes.as_dtype(array.dtype)
-        proto.dtype = kind.as_datatype_enum
+        proto.dtype = kind.as_datatype_enum  # type: ignore[assignment]  # the stub wants the enum
         proto.tensor_shape.SetInParent()
         for size in sizes:
-            proto.tensor_shape.dim.add(size=size)
+            proto.tensor_shape.dim.add().size = size
         flat = tensors.frozen(array).reshape(-1)
         if kind is dtypes.string:
             proto.string_val.extend(flat.tolist())

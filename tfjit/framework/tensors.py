@@ -218,7 +218,7 @@ def to_proto(array: Any) -> Any:
 
 
 def fill_proto(proto: Any, array: Any) -> None:
-    """Write an array into an empty TensorProto, as TensorFlow does: one element in the value field, more as content where the type allows."""
+    """Write an array into an empty TensorProto, as TensorFlow does: one element in its value field, more as content if the type allows."""
     if isinstance(array, OpaqueTensor):
         proto.MergeFromString(array.serialized)
         return
