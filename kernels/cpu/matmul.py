@@ -83,12 +83,13 @@ def matmul_source(tile: Tile, text: EpilogueText) -> KernelSource:
 
 
 def product_ns(tile: Tile, row_tiles: float, height: int, plan: PanelPlan) -> float:
-    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call."""
+    """Predicted time of the micro-kernels: one to two FMAs a cycle, a little for each call, and B read once at least."""
     calls = row_tiles * len(plan.panels)
+    stream = 0.012 * plan.depth * sum(panel.columns for panel in plan.panels) * tile.size
     if plan.form == "dots":
-        return calls * height * (3.0 + plan.depth / tile.lanes / 2)
+        return max(stream, calls * height * (3.0 + plan.depth / tile.lanes / 2))
     issue = max(height * plan.vector_columns / max(1, len(plan.panels)) / 1.5, 3.0)
-    return calls * (4.0 + plan.depth * issue / 3.5) * (1.0 if tile.fused else 2.0)
+    return max(stream, calls * (4.0 + plan.depth * issue / 3.5) * (1.0 if tile.fused else 2.0))
 
 
 def add_product(
