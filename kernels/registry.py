@@ -6,6 +6,7 @@ node and shape, while a plan is built, so it may be slow (milliseconds), pack co
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -193,10 +194,12 @@ def find_initial_state(op_type: str) -> InitialState | None:
 
 
 def find_native(op_type: str) -> Builder | None:
-    """The builder of an op type, or None."""
+    """The builder of an op type, or None. The first call imports the builders, which a first result does not need."""
+    importlib.import_module("tfjit.kernels.cpu.builders")
     return _BUILDERS.get(op_type)
 
 
 def find_reference(op_type: str) -> Reference | None:
     """The reference kernel of an op type, or None."""
+    importlib.import_module("tfjit.kernels.cpu")
     return _REFERENCES.get(op_type)

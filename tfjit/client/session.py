@@ -11,7 +11,7 @@ import numpy as np
 
 from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
 from tfjit.client.fetches import FetchMapper, Leaf
-from tfjit.client.sources import graph_from, new_nodes, to_config
+from tfjit.client.sources import extend_backend, graph_from, to_config
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.factory import SessionOptions, new_session
@@ -139,7 +139,7 @@ class BaseSession:
         with self._extend_lock:
             version = graph.version
             if version > self._sent_version:
-                self._backend.extend(new_nodes(graph, self._sent_names, self._sent_version))
+                extend_backend(self._backend, graph, self._sent_version, self._sent_names)
                 self._sent_version = version
 
     def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:

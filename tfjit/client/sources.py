@@ -10,6 +10,7 @@ from tfjit.framework import errors
 from tfjit.framework.default_graph import get_default_graph
 from tfjit.framework.graph import Graph
 from tfjit.framework.graph_def import import_graph_def
+from tfjit.runtime.backend import BackendSession
 
 
 def graph_from(source: Any) -> Any:
@@ -85,13 +86,12 @@ def _parse(data: bytes, where: str, meta: bool | None = None) -> Any:
     )
 
 
-def new_nodes(graph: Any, sent: set[str], version: int) -> Any:
-    """A GraphDef of what `graph` gained. sent: names of nodes already sent, which is added to; version: of the graph then.
-
-    TensorFlow's `as_graph_def` ignores `from_version`, so a TensorFlow graph's nodes are told apart by name.
-    """
+def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str]) -> None:
+    """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already
+    sent, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
     if isinstance(graph, Graph):
-        return graph.as_graph_def(from_version=version or None)
+        backend.extend_from(graph, version)
+        return
     graph_def = graph.as_graph_def()
     if sent:
         new = type(graph_def)()
@@ -99,8 +99,8 @@ def new_nodes(graph: Any, sent: set[str], version: int) -> Any:
         new.versions.CopyFrom(graph_def.versions)
         new.node.extend(node for node in graph_def.node if node.name not in sent)
         graph_def = new
+    backend.extend(graph_def)
     sent.update(node.name for node in graph_def.node)
-    return graph_def
 
 
 def to_config(config: Any) -> Any:

@@ -27,6 +27,10 @@ class BackendSession(ABC):
     def extend(self, graph_def: Any) -> None:
         """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and then keeps the old one."""
 
+    def extend_from(self, graph: Any, version: int) -> None:
+        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same process may take them as they are."""
+        self.extend(graph.as_graph_def(from_version=version or None))
+
     @abstractmethod
     def run(
         self,

@@ -96,6 +96,24 @@ class DirectSession(BackendSession):
             place(graph, PassContext(options=self.pass_options()))
             self.graph = graph
 
+    def extend_from(self, graph: Any, version: int) -> None:
+        from tfjit.passes.context import PassContext
+        from tfjit.passes.convert import add_operations
+        from tfjit.passes.place import place
+        from tfjit.passes.view import DataflowGraph
+
+        self.check_open()
+        with self.graph_lock:
+            mine = self.graph if self.graph is not None else DataflowGraph()
+            if graph.functions or mine._twin is not None:
+                super().extend_from(graph, version)
+                return
+            # checked when they were made, so neither a message nor a second check is needed
+            mine.versions = graph.graph_def_versions
+            add_operations(mine, graph.operations_after(version))
+            place(mine, PassContext(options=self.pass_options()))
+            self.graph = mine
+
     def close(self) -> None:
         self.cancellation.cancel()
         self.closed = True

@@ -1,6 +1,5 @@
-"""Imports every module that registers a kernel."""
+"""Imports every module that registers a runtime kernel."""
 
-from tfjit.kernels import cpu
 from tfjit.runtime import queues, state_kernels, transfer_kernels
 
-__all__ = ["cpu", "queues", "state_kernels", "transfer_kernels"]
+__all__ = ["queues", "state_kernels", "transfer_kernels"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.device import Device
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
@@ -151,7 +152,7 @@ class _Computed(NodeRunner):
         self._env = env
         self._device = device
         self._constants = constants
-        self._native = find_native(node.op) is not None and env.store is not None
+        self._native = env.store is not None and find_native(node.op) is not None
         self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
         self._lock = threading.Lock()
         make = find_initial_state(node.op)
@@ -180,10 +181,7 @@ class _Computed(NodeRunner):
 
     def _spec(self, arrays: Sequence[np.ndarray], outputs: tuple[TensorSpec, ...]) -> NodeSpec:
         node = self._node
-        in_specs = []
-        for array, dtype in zip(arrays, node.input_dtypes, strict=True):
-            base = dtype.base_dtype
-            in_specs.append(TensorSpec(base, np.shape(array)))
+        in_specs = [TensorSpec(_value_dtype(d, a), np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)]
         spec = NodeSpec(node.name, node.op, node.attrs, tuple(in_specs), outputs, self._constants)
         if self._make_state is None:
             return spec
@@ -240,7 +238,9 @@ class _Computed(NodeRunner):
             values.append(made)
             return made
 
-        inputs = [value(d, a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))]
+        inputs = [
+            value(_value_dtype(d, a), a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))
+        ]
         results = [
             inputs[0] if d.is_ref else value(d, s.shape, "buffer", first=0, last=1)
             for d, s in zip(node.output_dtypes, outputs, strict=True)
@@ -250,6 +250,11 @@ class _Computed(NodeRunner):
         for fetched in fetches:
             fetched.fetched = True
         return Lowered([instruction], values, fetches, {i: v for i, v in enumerate(inputs)})
+
+
+def _value_dtype(dtype: DType, value: Any) -> DType:
+    """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
+    return as_dtype(value.dtype) if dtype.name == "resource" and isinstance(value, np.ndarray) else dtype.base_dtype
 
 
 _PASSING: Final = frozenset(
