@@ -13,6 +13,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow.python.framework.function import Defun
 
 from tests.framework.graphs import Ours, describe, fresh_graph
 from tfjit.framework import dtypes, graph_def
@@ -466,3 +467,25 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     closed.node[0].attr["T"].type = 1
     with pytest.raises(InvalidGraphError, match="100000 nodes in a cycle: 'n0' -> 'n1' -> 'n2' -> 'n3' -> ... -> "):
         import_graph_def(closed, name="", graph=Graph())
+
+
+def test_functions_called_by_their_name() -> None:
+    """A node's op type may be a function of the library, as TF1's Defun writes its calls."""
+    with tf.Graph().as_default() as theirs:
+
+        @Defun(tf.float32, tf.float32)
+        def twice(x: Any, y: Any) -> Any:
+            return x + y, x * y
+
+        a = tf1.placeholder(tf.float32, name="a")
+        twice(a, a, name="call")
+        message = theirs.as_graph_def()
+    graph = Graph()
+    import_graph_def(message.SerializeToString(), name="", graph=graph)
+    call = graph.get_operation_by_name("call")
+    assert call.type in graph.functions and [t.dtype.name for t in call.outputs] == ["float32", "float32"]
+    assert len(graph.create_op(call.type, call.inputs).outputs) == 2
+    exported = graph.as_graph_def()
+    assert exported.library.function[0].signature.name == call.type
+    with pytest.raises(ValueError, match="NodeDef expected inputs 'float, float' do not match 1 inputs specified"):
+        graph.create_op(call.type, call.inputs[:1])

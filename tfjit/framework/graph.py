@@ -51,6 +51,7 @@ class Graph(GraphScopes):
         self._min_consumer = 0
         self._bad_consumers: tuple[int, ...] = ()
         self._functions: dict[str, Any] = {}  # FunctionDef messages by name
+        self._function_op_defs: dict[str, OpDef] = {}
         self._library_gradients: list[Any] = []
         self._has_library = False  # whether an imported GraphDef had a library, if only an empty one
         self._gradient_override: dict[str, str] = {}
@@ -129,7 +130,7 @@ class Graph(GraphScopes):
                     f"{tensor} must be from the same graph as operation '{name or op_type}' (graphs are {tensor.op.graph} and {self})."
                 )
         if op_def is None:
-            op_def = registry.require(op_type, name or "")
+            op_def = self.op_def_of(op_type, name or "")
         with self._lock:
             self._check_not_finalized()
             if name is None or name == "":
@@ -141,7 +142,7 @@ class Graph(GraphScopes):
                 self._names_in_use.setdefault(name.lower(), 1)
             else:
                 name = self.unique_name(name)
-            if not OP_NAME.match(name):
+            if not OP_NAME.fullmatch(name):
                 raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{OP_NAME.pattern}/")
             values = self._node_attrs(op_def, attrs, inputs, name)
             return self._add(
@@ -430,6 +431,18 @@ class Graph(GraphScopes):
         if known is not None and known.SerializeToString(deterministic=True) != function_def.SerializeToString(deterministic=True):
             raise ValueError(f"Cannot add function '{name}' because a different function with the same name already exists.")
         self._functions.setdefault(name, function_def)
+
+    def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
+        """The contract of an op type: the registry's, or that of a function of the library, which is called by its name as op type.
+
+        Raises NotFoundError for a type that is neither.
+        """
+        found = registry.lookup(op_type)
+        if found is None and op_type in self._functions:
+            found = self._function_op_defs.get(op_type)
+            if found is None:
+                found = self._function_op_defs[op_type] = OpDef.from_proto(self._functions[op_type].signature)
+        return registry.require(op_type, node_name) if found is None else found
 
     @property
     def functions(self) -> Mapping[str, Any]:

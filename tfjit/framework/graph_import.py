@@ -12,7 +12,7 @@ from tfjit.framework import attrs as attr_values
 from tfjit.framework.device_spec import canonical_name, merge_names
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, OpError
 from tfjit.framework.graph import PRODUCER, Graph, check_input, check_inputs, deprecation_error
-from tfjit.framework.op_def import NO_DEFAULT, OpDef, input_dtypes, output_dtypes, registry
+from tfjit.framework.op_def import NO_DEFAULT, OpDef, input_dtypes, output_dtypes
 from tfjit.framework.operation import Operation, Tensor, user_frame
 from tfjit.framework.shape import TensorShape, format_shape, merge
 from tfjit.framework.tensors import CONTENT_TYPES
@@ -74,6 +74,7 @@ class Importer:
         graph._producer, graph._min_consumer, graph._bad_consumers = self.versions
         for name in self.new_functions:
             del graph._functions[name]
+            graph._function_op_defs.pop(name, None)
         added = graph._by_id[self.first_id :]
         del graph._by_id[self.first_id :]
         gone = set(added)
@@ -166,7 +167,7 @@ class Importer:
         all_inputs: list[list[TensorKey]] = []
         for node in self.nodes:
             name = node.name
-            registry.require(node.op, name)
+            self.graph.op_def_of(node.op, name)
             keys = []
             seen_control = False
             for text in node.input:
@@ -260,8 +261,8 @@ class Importer:
 
     def _make(self, node: Any, keys: list[TensorKey]) -> None:
         op_type, node_name = node.op, node.name
-        op_def = registry.require(op_type, node_name)
         graph = self.graph
+        op_def = graph.op_def_of(op_type, node_name)
         if op_def.deprecated is not None and graph._producer >= op_def.deprecated[0]:
             error = deprecation_error(op_def, graph._producer)
             raise type(error)(node, None, f"{error.message} (node '{node_name}')")

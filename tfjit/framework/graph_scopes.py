@@ -97,11 +97,11 @@ class GraphScopes:
             if not isinstance(name, str):
                 raise TypeError("expected string or bytes-like object, got " + repr(type(name).__name__))
             if old:
-                if not SCOPE_NAME.match(name):
+                if not SCOPE_NAME.fullmatch(name):
                     raise ValueError(
                         f"'{name}' is not a valid scope name. A scope name has to match the following pattern: {SCOPE_NAME.pattern}"
                     )
-            elif not OP_NAME.match(name):
+            elif not OP_NAME.fullmatch(name):
                 raise ValueError(
                     f"'{name}' is not a valid root scope name. A root scope name has to match the following pattern: {OP_NAME.pattern}"
                 )
