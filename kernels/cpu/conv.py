@@ -63,7 +63,7 @@ _WORDS: Final = (
 
 @functools.cache
 def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
-    """The driver: bands of input rows, output rows, panels, parts of the sum, tiles of output columns; then the epilogue.
+    """The driver: bands of input rows, panels, parts of the sum, output rows, tiles of output columns; then the epilogue.
 
     A unit of work is one output row of one image. Words: those of _WORDS, then the epilogue's.
     """
@@ -76,6 +76,8 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
         write_shares(s, tile, "units")
         s.line("stride_a = row_stride")
         s.line("band += chunk * band_bytes")
+        s.line("a_line = stride_h * pitch")
+        s.line("c_line = out_width * stride_c")
         s.line("tile_first = 0")
         s.line("tile_last = tiles")
         with s.block("while unit < last_unit:"):
@@ -92,13 +94,9 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
             s.line("row_first = unit * out_width")
             s.line("row_last = (unit + count) * out_width")
             text.write_block_start(s)
-            s.line("c_band = c_at")
+            s.line("a_at = a_band")
             s.line("b_at = b")
-            with s.block("for line in range(count):"):
-                s.line("a_at = a_band + line * stride_h * pitch")
-                s.line("c_at = c_band + line * out_width * stride_c")
-                write_panels(s)
-            s.line("c_at = c_band")
+            write_panels(s, lines=True)
             text.write_block(s)
             s.line("unit += count")
     return KernelSource(s.text(), title=f"conv2d{text.title} {tile.kind}")

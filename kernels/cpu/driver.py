@@ -46,8 +46,12 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
         s.line(f"last_unit = {units} * (chunk + 1) // nchunks")
 
 
-def write_panels(s: Source) -> None:
-    """Text of the three inner loops: panels, parts of the sum, row tiles. Also the convolution's, whose rows are output columns."""
+def write_panels(s: Source, lines: bool = False) -> None:
+    """Text of the inner loops: panels, parts of the sum, then tiles tile_first..tile_last of rows.
+
+    lines: the rows come in `count` lines (output rows of a convolution), a_line and c_line bytes apart; a panel passes over all of
+    them while it is in cache.
+    """
     with s.block("for p in range(last_panel - first_panel):"):
         s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
         s.line("a_panel = a_at + word(entry, 0)")
@@ -63,17 +67,25 @@ def write_panels(s: Source) -> None:
             s.line("segments = word(part_table, 4 * part + 1)")
             s.line("k = word(part_table, 4 * part + 2)")
             s.line("b_part = b_panel + word(part_table, 4 * part + 3) * row_bytes")
-            s.line("a_tile = a_panel")
-            s.line("c_tile = c_panel")
-            with s.block("for t in range(tile_first, tile_last):"):
-                with s.block("if t < tall:"):
-                    s.line(f"call_tile(tall_tile, {_TILE_ARGUMENTS})")
-                    s.line("a_tile += height * row_stride")
-                    s.line("c_tile += height * stride_c")
-                with s.block("else:"):
-                    s.line(f"call_tile(low_tile, {_TILE_ARGUMENTS})")
-                    s.line("a_tile += (height - 1) * row_stride")
-                    s.line("c_tile += (height - 1) * stride_c")
+            if lines:
+                with s.block("for line in range(count):"):
+                    _write_tiles(s, "a_panel + line * a_line", "c_panel + line * c_line")
+            else:
+                _write_tiles(s, "a_panel", "c_panel")
+
+
+def _write_tiles(s: Source, a: str, c: str) -> None:
+    s.line(f"a_tile = {a}")
+    s.line(f"c_tile = {c}")
+    with s.block("for t in range(tile_first, tile_last):"):
+        with s.block("if t < tall:"):
+            s.line(f"call_tile(tall_tile, {_TILE_ARGUMENTS})")
+            s.line("a_tile += height * row_stride")
+            s.line("c_tile += height * stride_c")
+        with s.block("else:"):
+            s.line(f"call_tile(low_tile, {_TILE_ARGUMENTS})")
+            s.line("a_tile += (height - 1) * row_stride")
+            s.line("c_tile += (height - 1) * stride_c")
 
 
 def part_table(
