@@ -14,7 +14,7 @@ from tfjit.framework.graph import MAX_GRAPH_BYTES, Graph, get_default_graph
 from tfjit.framework.graph_import import Importer, TensorKey, split_input
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import TensorShape
-from tfjit.framework.tensor_proto import make_tensor_array
+from tfjit.framework.tensors import make_tensor_array
 
 _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
 
