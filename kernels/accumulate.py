@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 
 @intrinsic
-def add_any_order(tyctx, total, value):
+def add_any_order(tyctx: Any, total: Any, value: Any) -> Any:
     """total + value (floats of one type), where the order of the additions of a loop does not matter."""
     if not isinstance(total, types.Float) or total != value:
         return None
@@ -26,7 +26,7 @@ def add_any_order(tyctx, total, value):
 
 
 @intrinsic
-def multiply_any_order(tyctx, product, value):
+def multiply_any_order(tyctx: Any, product: Any, value: Any) -> Any:
     """product * value (floats of one type), where the order of the multiplications of a loop does not matter."""
     if not isinstance(product, types.Float) or product != value:
         return None

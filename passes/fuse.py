@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fuse_groups import GroupMaker
+from tfjit.passes.fuse_padding import absorb_padding
 from tfjit.passes.fuse_roles import ANCHOR_KINDS, Role, RoleFinder
 from tfjit.passes.view import SINK
 
@@ -27,12 +28,14 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a `kernels.group.FusedGroup`.
 
     Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
-    What fuses: elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the
-    same rows (softmax, layer norm), with each other. Keeps: every value that anything outside a group uses (it becomes an output of
-    the group), control edges (the group waits for what its members waited for), dead-ness, and the order of side effects: only
-    stateless nodes fuse. A group takes the name and place of its last member, and the origin of all.
+    What fuses: zero padding into the convolution it feeds; elementwise nodes with a matmul or convolution before them, with the
+    reduction they feed, with reductions along the same rows (softmax, layer norm), with each other.
+    Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
+    its members waited for), dead-ness, and the order of side effects: only stateless nodes fuse. A group takes the name and place of
+    its last member, and the origin of all.
     Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
     """
+    absorb_padding(graph, ctx)
     fuser = _Fuser(graph, ctx)
     for name in graph.topological_order():
         fuser.add(graph.node(name))

@@ -12,7 +12,7 @@ import numpy as np
 from tfjit.kernels.cpu import access, costs
 from tfjit.kernels.cpu.loop import advance_odometer, write_odometer
 from tfjit.kernels.cpu.region import c_strides, collapse
-from tfjit.kernels.registry import Launch, Pointer
+from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
 
 TILE: Final = 16
@@ -141,7 +141,7 @@ def _run_launch(
             _next(s, outer)
     run = dims[-1] * size
     parts, chunks = _parts(prod(dims[:-1]), run, 4096, cost)
-    words = (*dims[:-1], parts, run, src, dst, *reads[:-1], *writes[:-1])
+    words: tuple[Word, ...] = (*dims[:-1], parts, run, src, dst, *reads[:-1], *writes[:-1])
     return Launch(KernelSource(s.text(), title="copy"), words, chunks=chunks, cost_ns=cost)
 
 
@@ -171,7 +171,7 @@ def _strided_launch(
                 s.line(f"st(dst_p, i, {read})" if even else f"st_at(dst_p, i * write_step, {read})")
             _next(s, outer)
     parts, chunks = _parts(prod(dims[:-1]), dims[-1], 1024, cost)
-    words = (*dims[:-1], parts, dims[-1], src, dst, *reads[:-1], *writes[:-1], reads[-1], writes[-1])
+    words: tuple[Word, ...] = (*dims[:-1], parts, dims[-1], src, dst, *reads[:-1], *writes[:-1], reads[-1], writes[-1])
     return Launch(KernelSource(s.text(), title=f"copy {kind}"), words, chunks=chunks, cost_ns=cost)
 
 
@@ -211,7 +211,7 @@ def _transpose_launch(
             _next(s, outer)
     bands = -(-dims[turned] // TILE)
     chunks = costs.chunks_for(cost, prod(dims[k] for k in rest) * bands)
-    words = (
+    words: tuple[Word, ...] = (
         *(dims[k] for k in rest), bands, dims[turned], dims[-1], src, dst,
         *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
     )  # fmt: skip

@@ -252,4 +252,4 @@ def _fused(spec: NodeSpec) -> NativeCall:
 
 @reference("_Fused")
 def _fused_reference(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> list[Any]:
-    return spec.attrs["group"].run_reference(inputs)  # type: ignore[no-any-return]
+    return spec.attrs["group"].run_reference(inputs)

@@ -158,7 +158,7 @@ def _dense(spec: NodeSpec, shape: tuple[int, ...]) -> strided_slice.DenseSlice:
 @native("StridedSlice")
 def _strided_slice(spec: NodeSpec) -> NativeCall:
     layout = _layout(spec)
-    return _gathered(spec, layout.array[_dense(spec, spec.inputs[0].shape).index()], layout)  # type: ignore[arg-type]
+    return _gathered(spec, layout.array[_dense(spec, spec.inputs[0].shape).index()], layout)
 
 
 @native("StridedSliceGrad")
@@ -166,7 +166,7 @@ def _strided_slice_grad(spec: NodeSpec) -> NativeCall:
     out, dy = spec.outputs[0], spec.inputs[4]
     layout = Layout(out.shape, out.dtype.size)
     dense = _dense(spec, out.shape)
-    place = layout.view(layout.array[dense.index()])  # type: ignore[arg-type]
+    place = layout.view(layout.array[dense.index()])
     if prod(place.shape) != dy.size:
         raise Unsupported("the gradient does not have the slice's shape")
     source = View(place.shape, c_strides(place.shape, dy.dtype.size))

@@ -121,19 +121,19 @@ def reshape_map(index: IndexMap, source: Sequence[int], target: Sequence[int], s
     out: list[Affine] = []
     for size, stride in zip(source, c_strides(source)):
         first = (start // stride) % size if size else 0
-        terms: list[tuple[int, int]] = []
+        own: list[tuple[int, int]] = []
         reach = first
         for dim, coefficient in sorted(linear.items()):
             if coefficient < 0:
                 return None
             # a step of this dim moves `coefficient` elements: it belongs to the one source dim that this is a multiple of
             if coefficient and coefficient % stride == 0 and coefficient // stride < max(size, 1):
-                terms.append((dim, coefficient // stride))
+                own.append((dim, coefficient // stride))
                 reach += (coefficient // stride) * (space[dim] - 1)
                 linear[dim] = 0
         if reach >= max(size, 1):
             return None
-        out.append((first, tuple(terms)))
+        out.append((first, tuple(own)))
     if any(coefficient and space[dim] > 1 for dim, coefficient in linear.items()):
         return None
     return tuple(out)

@@ -144,6 +144,28 @@ def test_middle_value_that_is_needed_elsewhere_becomes_an_output() -> None:
     assert len(group.outputs) == 2
 
 
+PADDED = """
+    x    = Placeholder(shape=<2,6,7,4>)
+    pads = Const(value=int32<4,2>[0, 0, 0, 1, 1, 1, 0, 0])
+    pad  = Pad(x, pads)
+    w    = Placeholder(shape=<3,3,4,{multiplier}>)
+    b    = Placeholder(shape=<{channels}>)
+    conv = {op}(pad, w, strides=[1,2,2,1], padding=b'VALID')
+    bias = BiasAdd(conv, b)
+    y    = _Retval(bias, index=0)
+"""
+
+
+@pytest.mark.parametrize(("op", "multiplier", "channels"), [("Conv2D", 5, 5), ("DepthwiseConv2dNative", 1, 4)])
+def test_zero_padding_becomes_the_convolutions_own(op: str, multiplier: int, channels: int) -> None:
+    text = PADDED.format(op=op, multiplier=multiplier, channels=channels)
+    graph = check(text, rtol=1e-5)
+    assert not graph.has_node("pad")
+    assert graph.node("bias").origin == ("pad", "conv", "bias")
+    graph = check(text + "\n z = _Retval(pad, index=1)", rtol=1e-5)
+    assert graph.node("pad").op == "Pad"
+
+
 def test_operand_computed_beside_the_product_joins_its_epilogue() -> None:
     graph = check(
         """
@@ -488,6 +510,7 @@ def test_mobilenet_v2(data_dir: Path) -> None:
     assert not any(node.op in ("Conv2D", "DepthwiseConv2dNative", "Relu6", "AddV2", "Mul") for node in graph.op_nodes())
     for group in convolutions:
         assert group.ops[1:3] == ("Mul", "AddV2")  # the batch norm
+    assert not any(node.op == "Pad" for node in graph.op_nodes())
     assert sum("Relu6" in group.ops for group in convolutions) == 35
     assert sum(group.ops.count("AddV2") == 2 for group in convolutions) == 10  # the residual additions
     assert_compiled(graph, frozenset())
