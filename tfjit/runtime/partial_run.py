@@ -13,6 +13,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.runtime.rendezvous import create_key
+from tfjit.runtime.resources import Variable
 
 if TYPE_CHECKING:
     from tfjit.runtime.direct_session import DirectSession
@@ -100,6 +101,8 @@ class PartialRun:
             raise error
         if is_dead:
             raise errors.InvalidArgumentError(None, None, f"The tensor returned for {name} was not valid.")
+        if isinstance(value, Variable):
+            value = value.initialized_value()
         if isinstance(value, np.ndarray):
             return value[()] if value.shape == () else value.copy()
         return value

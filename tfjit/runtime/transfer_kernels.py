@@ -36,23 +36,32 @@ def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @runtime_kernel("_Send", "_HostSend")
 def send(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Leave the value (a copy of a variable's) in the step's rendezvous."""
+    """Leave the value in the step's rendezvous; of a reference, the variable itself, which the receiver reads."""
     value = inputs[0]
     if isinstance(value, Variable):
-        value = value.initialized_value().copy()
+        value.initialized_value()
     ctx.step.rendezvous.send(_key(ctx), value, value is DEAD)
     return ()
 
 
 @blocking_kernel("_Recv", "_HostRecv")
 def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Take the value from the step's rendezvous when it comes; a dead one stays dead."""
+    """Take the value from the step's rendezvous when it comes; a dead one stays dead.
+
+    A reference is read only now: the receive waits for what the graph orders before the read, such as an update of the variable.
+    """
 
     def received(error: BaseException | None, value: Any, is_dead: bool) -> None:
         if error is not None:
             done(error)
-        else:
-            done((DEAD if is_dead else value,))
+            return
+        if isinstance(value, Variable):
+            try:
+                value = value.initialized_value().copy()
+            except errors.OpError as failure:
+                done(failure)
+                return
+        done((DEAD if is_dead else value,))
 
     ctx.step.rendezvous.receive(_key(ctx), received)
 
