@@ -26,7 +26,7 @@ from tfjit.kernels.source import KernelSource, Source
 
 BLOCK: Final = 4096
 """Elements of an inner axis that are reduced in one go."""
-ROWS_OF_PART: Final = 512
+ROWS_OF_PART: Final = 64
 """Rows that are summed up one upon the other; more make a further part, so that rounding errors stay small."""
 FOLD_WIDTH: Final = 1024
 """Rows shorter than half of this are taken several at a time where they lie one after the other."""
