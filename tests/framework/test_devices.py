@@ -116,7 +116,7 @@ def test_merge_match_and_complete() -> None:
     assert not DeviceSpec(task=1).matches(full)
     assert full.same_task(DeviceSpec("w", 0, 0, "CPU", 0)) and not full.same_task(DeviceSpec("w", 0, 1))
     assert spec.replace(task=4).to_string() == "/job:w/task:4/device:GPU:1"
-    assert str(spec) == "/job:w/device:GPU:1"
+    assert str(spec) == "/job:w/device:GPU:1" and spec.parse_from_string("/cpu:0").device_type == "CPU"
     assert device_spec.full_name("") == "/job:localhost/replica:0/task:0/device:CPU:0"
     assert device_spec.full_name("/cpu:1") == "/job:localhost/replica:0/task:0/device:CPU:1"
     assert device_spec.full_name("/gpu", "/job:w/replica:0/task:2/device:CPU:3") == "/job:w/replica:0/task:2/device:GPU:0"

@@ -38,6 +38,10 @@ class DeviceSpec:
         """Parse a device string. Raises ValueError naming what can't be read."""
         return parse(spec)
 
+    def parse_from_string(self, spec: str) -> DeviceSpec:
+        """Same as `from_string`; this object does not change."""
+        return parse(spec)
+
     def to_string(self) -> str:
         """The string in TensorFlow's order; a type without index gets `*`."""
         parts = []
