@@ -60,7 +60,7 @@ def _graph_of(values: list[Any]) -> Graph:
 
 def _create(graph: Graph, op_def: OpDef, name: str | None, values: list[Any], attrs: dict[str, Any]) -> Operation:
     if all(isinstance(v, Tensor) for v in values) and not any(arg.is_list for arg in op_def.inputs):
-        dtype_errors(op_def, values, attrs)
+        _check_dtypes(op_def, values, attrs)
         return graph.create_op(op_def.name, values, attrs=attrs, name=name or op_def.name)
     with graph.name_scope(name or op_def.name) as scope:
         inputs: list[Tensor] = []
@@ -69,7 +69,7 @@ def _create(graph: Graph, op_def: OpDef, name: str | None, values: list[Any], at
         return graph.create_op(op_def.name, inputs, attrs=attrs, name=scope)
 
 
-def dtype_errors(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) -> None:
+def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) -> None:
     """Raise TypeError, naming the input, where dtypes differ from the op's or from each other's."""
     settled: dict[str, tuple[DType, str]] = {}
     for arg, tensor in zip(op_def.inputs, values):
@@ -88,7 +88,8 @@ def dtype_errors(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) -> 
         first = settled.setdefault(arg.type_attr, (dtype, arg.name))
         if first[0] is not dtype:
             raise TypeError(
-                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not match type {first[0].name} of argument '{first[1]}'."
+                f"Input '{arg.name}' of '{op_def.name}' Op has type {dtype.name} that does not match type {first[0].name} "
+                f"of argument '{first[1]}'."
             )
 
 
@@ -166,7 +167,7 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any])
 @cache
 def _result_type(op_type: str) -> Any:
     op_def = registry.require(op_type)
-    return namedtuple(op_type.lstrip("_"), [arg.name for arg in op_def.outputs], rename=True)  # noqa: PYI024 - the fields are data
+    return namedtuple(op_type.lstrip("_"), [arg.name for arg in op_def.outputs], rename=True)
 
 
 def outputs(op: Operation) -> Any:

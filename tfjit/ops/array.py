@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import math
+from builtins import range as list_range
+from typing import Any
 
-from tfjit.framework.shape import format_shape
+import numpy as np
+
+from tfjit.framework import dtypes, static_value
+from tfjit.framework.default_graph import get_default_graph, name_scope
+from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.operation import Tensor
+from tfjit.framework.shape import TensorShape, as_shape, format_shape
+from tfjit.framework.shape import broadcast as broadcast_tuples
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, all_unchanged, fail, scalar, shape_attr, unchanged
 from tfjit.ops.type_lists import FLOAT, INDEX, WIDE_SIGNED
@@ -388,3 +399,263 @@ register_op("Snapshot", inputs=("input: T",), outputs=("output: T",), attrs=("T:
 register_op("Squeeze", inputs=("input: T",), outputs=("output: T",), attrs=("T: type", "squeeze_dims: list(int) >= 0 = []"), shape=_squeeze)
 register_op("StopGradient", inputs=("input: T",), outputs=("output: T",), attrs=("T: type",), shape=unchanged)
 register_op("ZerosLike", inputs=("x: T",), outputs=("y: T",), attrs=("T: type",), shape=unchanged)
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that every run feeds. shape: None for any."""
+    attrs = {"dtype": as_dtype(dtype), "shape": TensorShape(shape)}
+    return get_default_graph().create_op("Placeholder", (), attrs=attrs, name=name).outputs[0]
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`input`, unless a run feeds something else of the given shape."""
+    return tensor("PlaceholderWithDefault", name, input=input, shape=TensorShape(shape))
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:
+    """The same value as another tensor."""
+    return tensor("Identity", name, input=input)
+
+
+def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
+    """The same values as other tensors."""
+    return list(create("IdentityN", name, input=input).outputs)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    """`input`, taken for a constant by gradients."""
+    return tensor("StopGradient", name, input=input)
+
+
+def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
+    """`input`; asking for a gradient through it is an error."""
+    return tensor("PreventGradient", name, input=input, message=message)
+
+
+def guarantee_const(input: Any, name: str | None = None) -> Tensor:
+    """`input`, of which the caller promises that it never changes."""
+    return tensor("GuaranteeConst", name, input=input)
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`x`, checked to have `shape` when it runs."""
+    return tensor("EnsureShape", name, input=x, shape=TensorShape(shape))
+
+
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+    """`tensor`; InvalidArgumentError when it holds NaN or Inf."""
+    return call("CheckNumerics", name, tensor=tensor, message=message)  # type: ignore[no-any-return]
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+    """The same bits as another type; a size ratio becomes, or takes, the last axis."""
+    return tensor("Bitcast", name, input=input, type=as_dtype(type))
+
+
+def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+    """The shape as an integer vector; a constant where it is fully known."""
+    value = convert_to_tensor(input)
+    known = value.shape_tuple
+    if known is not None and None not in known:
+        return constant(np.array(known, as_dtype(out_type).as_numpy_dtype), out_type, name=name or "Shape")
+    return tensor("Shape", name, input=value, out_type=as_dtype(out_type))
+
+
+def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of several tensors."""
+    return list(create("ShapeN", name, input=input, out_type=as_dtype(out_type)).outputs)
+
+
+def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+    """The number of elements; a constant where it is known."""
+    value = convert_to_tensor(input)
+    known = TensorShape(value.shape_tuple).num_elements()
+    if known is not None:
+        return constant(known, out_type, name=name or "Size")
+    return tensor("Size", name, input=value, out_type=as_dtype(out_type))
+
+
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """The number of axes; a constant where it is known."""
+    value = convert_to_tensor(input)
+    if value.shape_tuple is not None:
+        return constant(len(value.shape_tuple), dtypes.int32, name=name or "Rank")
+    return tensor("Rank", name, input=value)
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    """The same elements in another shape; one size may be -1."""
+    return call("Reshape", name, tensor=tensor, shape=shape)  # type: ignore[no-any-return]
+
+
+def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
+    """Drop axes of size 1: those of `axis`, or all."""
+    axis = squeeze_dims if axis is None else axis
+    axes = [] if axis is None else [axis] if np.isscalar(axis) else list(axis)
+    return tensor("Squeeze", name, input=input, squeeze_dims=axes)
+
+
+def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """Put an axis of size 1 in. Raises ValueError when no axis is given."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    return tensor("ExpandDims", name, input=input, dim=axis)
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`input` repeated along axes of size 1 until it has `shape`."""
+    return tensor("BroadcastTo", name, input=input, shape=shape)
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape of an elementwise result, as a tensor."""
+    return tensor("BroadcastArgs", None, s0=shape_x, s1=shape_y)
+
+
+def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
+    """The static shape of an elementwise result. Raises ValueError when the shapes don't broadcast."""
+    return TensorShape(broadcast_tuples(as_shape(shape_x), as_shape(shape_y)))
+
+
+def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+    """A tensor of one value."""
+    return tensor("Fill", name, dims=dims, value=value)
+
+
+def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
+    dtype = as_dtype(dtype).base_dtype
+    one = np.array(value, dtype.as_numpy_dtype) if dtype is not dtypes.string else b""
+    with name_scope(name, name, [shape]) as scope:
+        if not isinstance(shape, Tensor):
+            try:
+                sizes = as_shape(shape)
+                n = TensorShape(sizes).num_elements()
+            except (TypeError, ValueError):
+                n = None  # a list that holds tensors
+            if n is not None and n < 1000:
+                return constant(one, dtype, shape=sizes, name=scope)
+            shape = convert_to_tensor(shape, dtype=dtypes.int32 if n is not None else None)
+        if shape.shape_tuple is not None and len(shape.shape_tuple) == 0:
+            shape = reshape(shape, [-1])
+        return fill(shape, constant(one, dtype), name=scope)
+
+
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """A tensor of zeros (False, or empty strings)."""
+    return _filled(shape, dtype, name or "zeros", 0)
+
+
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """A tensor of ones."""
+    return _filled(shape, dtype, name or "ones", 1)
+
+
+def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Zeros of the shape, and unless said otherwise the dtype, of a tensor."""
+    with name_scope(name, "zeros_like", [tensor]) as scope:
+        value = convert_to_tensor(tensor, name="tensor")
+        wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
+        known = value.shape_tuple
+        if optimize and known is not None and None not in known and value.dtype is not dtypes.variant:
+            return zeros(known, wanted, name=scope)
+        if wanted is value.dtype.base_dtype:
+            return call("ZerosLike", scope, x=value)  # type: ignore[no-any-return]
+        return zeros(shape(value), wanted, name=scope)
+
+
+def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Ones of the shape, and unless said otherwise the dtype, of a tensor."""
+    with name_scope(name, "ones_like", [tensor]) as scope:
+        value = convert_to_tensor(tensor, name="tensor")
+        wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
+        known = value.shape_tuple
+        sizes: Any = known if optimize and known is not None and None not in known else shape(value)
+        return ones(sizes, wanted, name=scope)
+
+
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+    """start, start + delta .. up to, not including, limit; with one argument 0 .. start."""
+    if limit is None:
+        start, limit = 0, start
+    with name_scope(name, "Range", [start, limit, delta]) as scope:
+        if dtype is None:
+            values = [
+                v if isinstance(v, Tensor) else convert_to_tensor(v, name=n)
+                for v, n in zip((start, limit, delta), ("start", "limit", "delta"))
+            ]
+            order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+            dtype = max((v.dtype.base_dtype for v in values), key=lambda d: order.index(d) if d in order else -1)
+            start, limit, delta = (_cast(v, dtype) for v in values)
+        return tensor("Range", scope, start=start, limit=limit, delta=delta, Tidx=as_dtype(dtype))
+
+
+def _cast(value: Tensor, dtype: Any) -> Tensor:
+    if value.dtype.base_dtype is dtype:
+        return value
+    known = static_value.constant_value(value)
+    if known is not None:
+        return constant(known.astype(dtype.as_numpy_dtype), dtype)
+    return tensor("Cast", None, x=value, DstT=dtype)
+
+
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
+    """`num` evenly spaced values from start to stop, both included."""
+    return tensor("LinSpace", name, start=start, stop=stop, num=num)
+
+
+lin_space = linspace
+
+
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """The permutation that undoes `x`."""
+    return tensor("InvertPermutation", name, x=x)
+
+
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor of twice the rank with `diagonal` on its diagonal."""
+    return tensor("Diag", name, diagonal=diagonal)
+
+
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The diagonal of a tensor of even rank."""
+    return tensor("DiagPart", name, input=input)
+
+
+def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
+    """Coordinate arrays of vectors; "xy" swaps the first two axes. Raises ValueError for another indexing."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
+    with name_scope(name, "meshgrid", args):
+        vectors = [convert_to_tensor(a) for a in args]
+        n = len(vectors)
+        order = [1, 0, *list_range(2, n)] if indexing == "xy" and n > 1 else list(list_range(n))
+        parts = [reshape(v, [-1 if i == order[k] else 1 for i in list_range(n)]) for k, v in enumerate(vectors)]
+        sizes = [size(v) for v in vectors]
+        full = call("Pack", None, values=[sizes[k] for k in order] if indexing == "xy" and n > 1 else sizes, axis=0)
+        return [broadcast_to(p, full) for p in parts]
+
+
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
+    """lengths [...] -> mask [..., maxlen], true at the first `length` places."""
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert_to_tensor(lengths)
+        if maxlen is None:
+            maxlen = tensor("Max", None, input=reshape(lengths, [-1]), reduction_indices=[0], keep_dims=False)
+        row = range(
+            convert_to_tensor(0, lengths.dtype.base_dtype),
+            _cast(convert_to_tensor(maxlen), lengths.dtype.base_dtype),
+            convert_to_tensor(1, lengths.dtype.base_dtype),
+            dtype=lengths.dtype.base_dtype,
+        )
+        mask = tensor("Less", None, x=row, y=expand_dims(lengths, -1))
+        return mask if as_dtype(dtype) is dtypes.bool else tensor("Cast", None, x=mask, DstT=as_dtype(dtype))
+
+
+def eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """The identity matrix."""
+    with name_scope(name, "eye", [num_rows, num_columns]) as scope:
+        rows = range(num_rows)
+        columns = rows if num_columns is None else range(num_columns)
+        same = tensor("Equal", None, x=expand_dims(rows, 1), y=expand_dims(columns, 0))
+        return tensor("Cast", scope, x=same, DstT=as_dtype(dtype))

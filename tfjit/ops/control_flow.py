@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from tfjit.framework.default_graph import control_dependencies, name_scope
+from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, nothing, scalar, unchanged
 
@@ -126,3 +133,102 @@ register_op(
     shape=_switch,
 )
 register_op("Timestamp", outputs=("ts: double",), stateful=True, shape=scalar)
+
+
+def no_op(name: str | None = None) -> Operation:
+    """An operation that does nothing but wait for its control inputs."""
+    return create("NoOp", name)
+
+
+def _operations(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found.extend(_operations(value))
+        elif isinstance(value, dict):
+            found.extend(_operations(value.values()))
+        elif value is not None:
+            found.append(value if isinstance(value, (Tensor, Operation)) else getattr(value, "op", value))
+    return found
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """One operation that is done when all of `inputs` are. Raises TypeError for what is no tensor or operation."""
+    operations = _operations(inputs)
+    for item in operations:
+        if not isinstance(item, (Tensor, Operation)):
+            raise TypeError(f"'inputs' should be zero or more (nested) Tensors. Received '{item}' with type '{type(item)}'.")
+    with (
+        name_scope(name, "group_deps", operations) as scope,
+        control_dependencies([t.op if isinstance(t, Tensor) else t for t in operations]),
+    ):
+        return no_op(name=scope)
+
+
+def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
+    """`output_tensor`, produced after `dependencies`."""
+    with name_scope(name, "control_dependency", [output_tensor]) as scope, control_dependencies(dependencies):
+        return tensor("Identity", scope, input=convert_to_tensor(output_tensor))
+
+
+def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
+    """The tensors, each given out only when all of them (and the control inputs) are there."""
+    with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
+        waits = [t for t in tensors if t is not None] + list(control_inputs or ())
+        if not waits:
+            raise ValueError(f"`tensors` must have at least one Tensor. Received: {tensors}.")
+        gate = group(*waits)
+        return [with_dependencies([gate], t) if t is not None else None for t in tensors]
+
+
+def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> Operation:
+    """InvalidArgumentError with `data` when the condition is false."""
+    return create(
+        "Assert", name, condition=condition, data=[convert_to_tensor(d) for d in data], summarize=3 if summarize is None else summarize
+    )
+
+
+def Print(
+    input_: Any, data: Any, message: str | None = None, first_n: int | None = None, summarize: int | None = None, name: str | None = None
+) -> Tensor:
+    """`input_`; prints `data` to stderr each time (or the first n times) it is computed."""
+    return tensor("Print", name, input=input_, data=convert_n_to_tensor(data), message=message, first_n=first_n, summarize=summarize)
+
+
+def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """(output_false, output_true): `data` goes to one of them, the other is dead."""
+    with name_scope(name, "Switch", [data, pred]) as scope:
+        return call("Switch", scope, data=convert_to_tensor(data, dtype=dtype, name="data"), pred=convert_to_tensor(pred, name="pred"))
+
+
+def merge(inputs: Any, name: str | None = None) -> Any:
+    """(output, value_index): whichever input arrives alive first. Raises ValueError for a None input."""
+    if any(value is None for value in inputs):
+        raise ValueError("At least one of the merge inputs is None: " + str(inputs))
+    with name_scope(name, "Merge", inputs) as scope:
+        return call("Merge", scope, inputs=convert_n_to_tensor(inputs))
+
+
+def timestamp(name: str | None = None) -> Tensor:
+    """Seconds since 1970, float64, when it runs."""
+    return tensor("Timestamp", name)
+
+
+def loop_cond(input: Any, name: str | None = None) -> Tensor:
+    """The condition that a loop's switches obey."""
+    return tensor("LoopCond", name, input=input)
+
+
+def enter(data: Any, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10, name: str | None = None) -> Tensor:
+    """`data` made available in a loop's frame, in its first iteration or (constant) in all."""
+    return tensor("Enter", name, data=data, frame_name=frame_name, is_constant=is_constant, parallel_iterations=parallel_iterations)
+
+
+def exit(data: Any, name: str | None = None) -> Tensor:
+    """`data` given out of its frame."""
+    return tensor("Exit", name, data=data)
+
+
+def next_iteration(data: Any, name: str | None = None) -> Tensor:
+    """`data` made available in the next iteration."""
+    return tensor("NextIteration", name, data=data)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
@@ -433,3 +440,261 @@ register_op(
     outputs=("output: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}", "mode: {'REFLECT', 'SYMMETRIC'}", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
 )
+
+
+def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
+    """strides or dilations of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    values = [value] if isinstance(value, int) else list(value)
+    if len(values) == n + 2:
+        return values
+    if len(values) == 1:
+        values *= n
+    if len(values) != n:
+        raise ValueError(f"{name} should be of length 1, {n} or {n + 2} but was {len(values)}")
+    return [1, 1, *values] if channels_first else [1, *values, 1]
+
+
+def _padding(padding: Any, channels_first: bool) -> tuple[str, list[int]]:
+    """(padding, explicit_paddings) attrs of "SAME", "VALID" or a list of pairs an axis."""
+    if isinstance(padding, str):
+        return padding, []
+    pairs = [list(pair) for pair in padding]
+    if any(pairs[0]) or any(pairs[1 if channels_first else -1]):
+        raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
+    return "EXPLICIT", [p for pair in pairs for p in pair]
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h, out_w, out_c]."""
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2D",
+        name,
+        input=input,
+        filter=filters if filter is None else filter,
+        strides=_sequence(strides, 2, first, "strides"),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=_sequence(dilations, 2, first, "dilations"),
+    )
+
+
+def conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `conv2d` by its filter."""
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2DBackpropFilter",
+        name,
+        input=input,
+        filter_sizes=filter_sizes,
+        out_backprop=out_backprop,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `conv2d` by its input."""
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2DBackpropInput",
+        name,
+        input_sizes=input_sizes,
+        filter=filter,
+        out_backprop=out_backprop,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def conv2d_transpose(
+    value: Any,
+    filter: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape."""
+    with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
+        first = data_format == "NCHW"
+        return conv2d_backprop_input(
+            output_shape, filter, value, _sequence(strides, 2, first, "strides"), padding, data_format=data_format, name=scope
+        )
+
+
+def conv1d(value: Any, filters: Any, stride: int, padding: str, data_format: str = "NWC", name: str | None = None) -> Tensor:
+    """value [batch, in_w, in_c], filters [k_w, in_c, out_c] -> [batch, out_w, out_c]."""
+    with name_scope(name, "conv1d", [value, filters]) as scope:
+        if data_format not in ("NWC", "NHWC", "NCW", "NCHW"):
+            raise ValueError(f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}")
+        first = data_format in ("NCW", "NCHW")
+        axis = 2 if first else 1
+        wide = tensor("ExpandDims", None, input=value, dim=axis)
+        kernel = tensor("ExpandDims", None, input=filters, dim=0)
+        strides = [1, 1, 1, stride] if first else [1, 1, stride, 1]
+        out = conv2d(wide, kernel, strides, padding, data_format="NCHW" if first else "NHWC")
+        return tensor("Squeeze", scope, input=out, squeeze_dims=[axis])
+
+
+def conv3d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: str | None = None,
+    data_format: str = "NDHWC",
+    dilations: Any = (1, 1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d, out_h, out_w, out_c]."""
+    return tensor(
+        "Conv3D",
+        name,
+        input=input,
+        filter=filters if filter is None else filter,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def depthwise_conv2d_native(
+    input: Any,
+    filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w, in_c * multiplier]."""
+    padding, explicit = _padding(padding, data_format == "NCHW")
+    return tensor(
+        "DepthwiseConv2dNative",
+        name,
+        input=input,
+        filter=filter,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """`depthwise_conv2d_native`; `rate` is the dilation of the two spatial axes."""
+    with name_scope(name, "depthwise", [input, filter]) as scope:
+        layout = data_format or "NHWC"
+        rate = dilations if rate is None else rate
+        dilated = _sequence(rate, 2, layout == "NCHW", "rate") if rate is not None else [1, 1, 1, 1]
+        return depthwise_conv2d_native(input, filter, strides, padding, layout, dilated, name=scope)
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """A depthwise convolution, then one of size 1 that mixes channels."""
+    with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
+        depthwise = depthwise_conv2d(input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations)
+        return conv2d(depthwise, pointwise_filter, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)
+
+
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Tensor:
+    """`conv2d` with dilation `rate` in both directions."""
+    return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
+
+
+def convolution(
+    input: Any,
+    filter: Any,
+    padding: str,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """A convolution of one, two or three spatial axes, as the input's rank says. Raises ValueError for unknown rank."""
+    value = convert_to_tensor(input)
+    rank = value.shape.rank
+    if rank not in (3, 4, 5):
+        raise ValueError(f"convolution needs an input of rank 3, 4 or 5, got {rank}")
+    first = data_format is not None and data_format.startswith("NC")
+    n = rank - 2
+    strides = _sequence(1 if strides is None else strides, n, first, "strides")
+    dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
+    if n == 1:
+        if dilations != [1, 1, 1]:
+            raise NotImplementedError("dilated one-dimensional convolution")
+        return conv1d(value, filter, strides[2 if first else 1], padding, data_format or "NWC", name=name or "convolution")
+    if n == 2:
+        return conv2d(value, filter, strides, padding, data_format=data_format or "NHWC", dilations=dilations, name=name or "convolution")
+    return conv3d(value, filter, strides, padding, data_format or "NDHWC", dilations, name=name or "convolution")
+
+
+def dilation2d(input: Any, filter: Any, strides: Sequence[int], rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
+    """Greyscale dilation: the largest of input + filter in each window."""
+    return tensor("Dilation2D", name, input=input, filter=filter, strides=list(strides), rates=list(rates), padding=padding)

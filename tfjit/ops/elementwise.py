@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.op_def import registry
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import create, tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
 from tfjit.ops.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, HALF_TO_DOUBLE, INTEGER, SIGNED, WIDE_SIGNED
@@ -360,3 +370,380 @@ register_op("Xdivy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HA
 register_op("Xlog1py", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
 register_op("Xlogy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
 register_op("Zeta", inputs=("x: T", "q: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+
+
+def _function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
+    """A public function whose arguments are the op's inputs and numeric attrs, in the op's order."""
+
+    def function(*args: Any, name: str | None = None, **keywords: Any) -> Tensor:
+        op_def = registry.require(op_type)
+        names = [arg.name for arg in op_def.inputs]
+        if len(args) == len(names) + 1 and (args[-1] is None or isinstance(args[-1], str)):
+            *args, name = args  # type: ignore[assignment]
+        if len(args) > len(names):
+            raise TypeError(f"{public}() takes {len(names)} tensors ({', '.join(names)}), got {len(args)}")
+        return create(op_type, name, **dict(zip(names, args)), **keywords).outputs[0]
+
+    function.__name__ = function.__qualname__ = public
+    function.__doc__ = f"{text} ({op_type})"
+    return function
+
+
+acos = _function("acos", "Acos", "Arc cosine.")
+acosh = _function("acosh", "Acosh", "Inverse hyperbolic cosine.")
+asin = _function("asin", "Asin", "Arc sine.")
+asinh = _function("asinh", "Asinh", "Inverse hyperbolic sine.")
+atan = _function("atan", "Atan", "Arc tangent.")
+atan2 = _function("atan2", "Atan2", "Angle of the point (x, y), given y and x.")
+atanh = _function("atanh", "Atanh", "Inverse hyperbolic tangent.")
+cos = _function("cos", "Cos", "Cosine.")
+cosh = _function("cosh", "Cosh", "Hyperbolic cosine.")
+sin = _function("sin", "Sin", "Sine.")
+sinh = _function("sinh", "Sinh", "Hyperbolic sine.")
+tan = _function("tan", "Tan", "Tangent.")
+tanh = _function("tanh", "Tanh", "Hyperbolic tangent.")
+exp = _function("exp", "Exp", "e**x.")
+expm1 = _function("expm1", "Expm1", "e**x - 1, exact near 0.")
+log = _function("log", "Log", "Natural logarithm.")
+log1p = _function("log1p", "Log1p", "log(1 + x), exact near 0.")
+sqrt = _function("sqrt", "Sqrt", "Square root.")
+rsqrt = _function("rsqrt", "Rsqrt", "1 / sqrt(x).")
+square = _function("square", "Square", "x * x.")
+reciprocal = _function("reciprocal", "Reciprocal", "1 / x.")
+negative = _function("negative", "Neg", "-x.")
+sign = _function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers.")
+floor = _function("floor", "Floor", "The next integer below.")
+ceil = _function("ceil", "Ceil", "The next integer above.")
+rint = _function("rint", "Rint", "The nearest integer, halves to even.")
+erf = _function("erf", "Erf", "Error function.")
+erfc = _function("erfc", "Erfc", "1 - erf(x).")
+erfinv = _function("erfinv", "Erfinv", "Inverse of the error function.")
+ndtri = _function("ndtri", "Ndtri", "Inverse of the normal distribution function.")
+lgamma = _function("lgamma", "Lgamma", "Logarithm of |gamma(x)|.")
+digamma = _function("digamma", "Digamma", "Derivative of lgamma.")
+polygamma = _function("polygamma", "Polygamma", "Derivative of digamma of an order.")
+zeta = _function("zeta", "Zeta", "Hurwitz zeta function.")
+betainc = _function("betainc", "Betainc", "Regularised incomplete beta function.")
+igamma = _function("igamma", "Igamma", "Regularised lower incomplete gamma function.")
+igammac = _function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
+bessel_i0 = _function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
+bessel_i0e = _function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+bessel_i1 = _function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
+bessel_i1e = _function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+bessel_j0 = _function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
+bessel_j1 = _function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
+bessel_k0 = _function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
+bessel_k0e = _function("bessel_k0e", "BesselK0e", "Exponentially scaled modified Bessel function of the second kind, order 0.")
+bessel_k1 = _function("bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1.")
+bessel_k1e = _function("bessel_k1e", "BesselK1e", "Exponentially scaled modified Bessel function of the second kind, order 1.")
+bessel_y0 = _function("bessel_y0", "BesselY0", "Bessel function of the second kind, order 0.")
+bessel_y1 = _function("bessel_y1", "BesselY1", "Bessel function of the second kind, order 1.")
+dawsn = _function("dawsn", "Dawsn", "Dawson's integral.")
+expint = _function("expint", "Expint", "Exponential integral.")
+fresnel_cos = _function("fresnel_cos", "FresnelCos", "Fresnel's cosine integral.")
+fresnel_sin = _function("fresnel_sin", "FresnelSin", "Fresnel's sine integral.")
+spence = _function("spence", "Spence", "Spence's integral (dilogarithm).")
+is_finite = _function("is_finite", "IsFinite", "Whether neither NaN nor infinite.")
+is_inf = _function("is_inf", "IsInf", "Whether infinite.")
+is_nan = _function("is_nan", "IsNan", "Whether NaN.")
+logical_and = _function("logical_and", "LogicalAnd", "x and y.")
+logical_or = _function("logical_or", "LogicalOr", "x or y.")
+logical_not = _function("logical_not", "LogicalNot", "not x.")
+subtract = _function("subtract", "Sub", "x - y.")
+multiply = _function("multiply", "Mul", "x * y.")
+mod = _function("mod", "FloorMod", "Remainder with the divisor's sign.")
+floormod = _function("floormod", "FloorMod", "Remainder with the divisor's sign.")
+truncatemod = _function("truncatemod", "TruncateMod", "Remainder with the dividend's sign.")
+truncatediv = _function("truncatediv", "TruncateDiv", "x / y, cut towards zero.")
+floor_div = _function("floor_div", "FloorDiv", "x / y, rounded down.")
+realdiv = _function("realdiv", "RealDiv", "x / y of floats.")
+multiply_no_nan = _function("multiply_no_nan", "MulNoNan", "x * y, 0 where y is 0.")
+squared_difference = _function("squared_difference", "SquaredDifference", "(x - y) squared.")
+maximum = _function("maximum", "Maximum", "The larger; NaN if either is.")
+minimum = _function("minimum", "Minimum", "The smaller; NaN if either is.")
+greater = _function("greater", "Greater", "x > y.")
+greater_equal = _function("greater_equal", "GreaterEqual", "x >= y.")
+less = _function("less", "Less", "x < y.")
+less_equal = _function("less_equal", "LessEqual", "x <= y.")
+xdivy = _function("xdivy", "Xdivy", "x / y, 0 where x is 0.")
+xlogy = _function("xlogy", "Xlogy", "x * log(y), 0 where x is 0.")
+xlog1py = _function("xlog1py", "Xlog1py", "x * log1p(y), 0 where x is 0.")
+nextafter = _function("nextafter", "NextAfter", "The next number from x1 towards x2.")
+bitwise_and = _function("bitwise_and", "BitwiseAnd", "Bits of both.")
+bitwise_or = _function("bitwise_or", "BitwiseOr", "Bits of either.")
+bitwise_xor = _function("bitwise_xor", "BitwiseXor", "Bits of exactly one.")
+left_shift = _function("left_shift", "LeftShift", "Bits moved up.")
+right_shift = _function("right_shift", "RightShift", "Bits moved down, the sign kept.")
+invert = _function("invert", "Invert", "All bits flipped.")
+population_count = _function("population_count", "PopulationCount", "How many bits are set.")
+relu = _function("relu", "Relu", "max(x, 0).")
+relu6 = _function("relu6", "Relu6", "min(max(x, 0), 6).")
+elu = _function("elu", "Elu", "x, or e**x - 1 where negative.")
+selu = _function("selu", "Selu", "The scaled exponential linear unit.")
+softplus = _function("softplus", "Softplus", "log(e**x + 1).")
+softsign = _function("softsign", "Softsign", "x / (|x| + 1).")
+sigmoid = _function("sigmoid", "Sigmoid", "1 / (1 + e**-x).")
+
+
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
+    """x, or alpha * x where negative."""
+    return tensor("LeakyRelu", name, features=features, alpha=alpha)
+
+
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """log(sigmoid(x))."""
+    with name_scope(name, "LogSigmoid", [x]) as scope:
+        return negative(softplus(negative(x)), name=scope)
+
+
+def swish(features: Any, beta: float = 1.0) -> Tensor:
+    """x * sigmoid(beta * x)."""
+    with name_scope(None, "swish", [features]):
+        features = convert_to_tensor(features, name="features")
+        return multiply(
+            features, sigmoid(features if beta == 1.0 else multiply(features, convert_to_tensor(beta, features.dtype.base_dtype)))
+        )
+
+
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+    """x times the normal distribution function of x, or its tanh approximation."""
+    with name_scope(name, "Gelu", [features]):
+        x = convert_to_tensor(features, name="features")
+        if approximate:
+            cubic = multiply(0.044715, pow(x, 3))
+            inner = multiply(0.7978845608028654, add(x, cubic))
+            return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
+        return multiply(multiply(0.5, x), add(1.0, erf(realdiv(x, convert_to_tensor(1.4142135623730951, x.dtype.base_dtype)))))
+
+
+def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+    """relu of x and of -x, side by side."""
+    with name_scope(name, "CRelu", [features]) as scope:
+        x = convert_to_tensor(features, name="features")
+        both = tensor("ConcatV2", scope, values=[x, negative(x)], axis=axis)
+        return relu(both)
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x + y; joins strings."""
+    with name_scope(name, "Add", [x]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
+        return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", scope, x=x, y=y)
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """The sum of tensors of one shape. Raises ValueError for no tensors."""
+    if not inputs or not isinstance(inputs, (list, tuple)):
+        raise ValueError(f"Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape. Found {inputs!r}")
+    if len(inputs) == 1:
+        value = convert_to_tensor(inputs[0])
+        return tensor("Identity", name, input=value) if name else value
+    return tensor("AddN", name, inputs=list(inputs))
+
+
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
+    """As `add_n`."""
+    return add_n(inputs, name=name or "AccumulateNV2")
+
+
+def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x == y, elementwise."""
+    return tensor("Equal", name, x=x, y=y)
+
+
+def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x != y, elementwise."""
+    return tensor("NotEqual", name, x=x, y=y)
+
+
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
+    """|x - y| < tolerance."""
+    return tensor("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
+
+
+def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
+    """Whether exactly one is true."""
+    with name_scope(name, "LogicalXor", [x, y]) as scope:
+        return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
+
+
+def abs(x: Any, name: str | None = None) -> Tensor:
+    """|x|; real for complex numbers."""
+    with name_scope(name, "Abs", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        if x.dtype.is_complex:
+            return tensor("ComplexAbs", scope, x=x, Tout=x.dtype.real_dtype)
+        return tensor("Abs", scope, x=x)
+
+
+complex_abs = abs
+
+
+def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x to the power of y. Negative integer powers of integers fail when they run."""
+    with name_scope(name, "Pow", [x]) as scope:
+        return tensor("Pow", scope, x=x, y=y)
+
+
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, halves to even; integers unchanged."""
+    x = convert_to_tensor(x, name="x")
+    return x if x.dtype.is_integer else tensor("Round", name, x=x)
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`x` as another dtype; the tensor itself where it has it."""
+    wanted = as_dtype(dtype).base_dtype
+    if isinstance(x, Tensor) and x.dtype is wanted:
+        return x
+    with name_scope(name, "Cast", [x]) as scope:
+        value = convert_to_tensor(x, name="x")
+        if value.dtype.base_dtype is wanted:
+            return value
+        return tensor("Cast", scope, x=value, DstT=wanted)
+
+
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`cast`, with what lies outside of the dtype's range taken to its ends."""
+    with name_scope(name, "saturate_cast", [value]) as scope:
+        value = convert_to_tensor(value, name="value")
+        wanted, given = as_dtype(dtype).base_dtype, value.dtype.base_dtype
+        if given.min < wanted.min:
+            value = maximum(value, convert_to_tensor(wanted.min, given, name="min"))
+        if given.max > wanted.max:
+            value = minimum(value, convert_to_tensor(wanted.max, given, name="max"))
+        return cast(value, wanted, name=scope)
+
+
+def _to(dtype: DType, public: str) -> Callable[..., Tensor]:
+    def convert(x: Any, name: str = public) -> Tensor:
+        return cast(x, dtype, name=name)
+
+    convert.__name__ = convert.__qualname__ = public
+    convert.__doc__ = f"`x` as {dtype.name}."
+    return convert
+
+
+to_float = _to(dtypes.float32, "ToFloat")
+to_double = _to(dtypes.float64, "ToDouble")
+to_int32 = _to(dtypes.int32, "ToInt32")
+to_int64 = _to(dtypes.int64, "ToInt64")
+to_bfloat16 = _to(dtypes.bfloat16, "ToBFloat16")
+to_complex64 = _to(dtypes.complex64, "ToComplex64")
+to_complex128 = _to(dtypes.complex128, "ToComplex128")
+
+
+def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+    """real + imag * i. Raises TypeError for other than two float32 or two float64."""
+    with name_scope(name, "Complex", [real, imag]) as scope:
+        real, imag = convert_to_tensor(real, name="real"), convert_to_tensor(imag, name="imag")
+        kinds = (real.dtype.base_dtype, imag.dtype.base_dtype)
+        result = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(kinds[0]) if kinds[0] is kinds[1] else None
+        if result is None:
+            raise TypeError(f"The `real` and `imag` components have incorrect types: {kinds[0].name} {kinds[1].name}")
+        return tensor("Complex", scope, real=real, imag=imag, Tout=result)
+
+
+def _part(op_type: str, text: str) -> Callable[..., Tensor]:
+    def part(input: Any, name: str | None = None) -> Tensor:
+        with name_scope(name, op_type, [input]) as scope:
+            value = convert_to_tensor(input, name="input")
+            if value.dtype.is_complex:
+                return tensor(op_type, scope, input=value, Tout=value.dtype.real_dtype)
+            if op_type == "Real":
+                return value
+            zero = tensor("ZerosLike", None, x=value)
+            return zero if op_type == "Imag" else tensor("Select", scope, condition=less(value, zero), t=_pi_like(value), e=zero)
+
+    part.__name__ = part.__qualname__ = op_type.lower()
+    part.__doc__ = text
+    return part
+
+
+def _pi_like(value: Tensor) -> Tensor:
+    return add(tensor("ZerosLike", None, x=value), convert_to_tensor(3.141592653589793, value.dtype.base_dtype))
+
+
+real = _part("Real", "The real part.")
+imag = _part("Imag", "The imaginary part.")
+angle = _part("Angle", "The angle of complex numbers.")
+
+
+def conj(x: Any, name: str | None = None) -> Tensor:
+    """The conjugate; real tensors unchanged."""
+    value = convert_to_tensor(x, name="x")
+    return tensor("Conj", name, input=value) if value.dtype.is_complex else value
+
+
+_AS_FLOAT = {
+    dtypes.uint8: dtypes.float32,
+    dtypes.int8: dtypes.float32,
+    dtypes.uint16: dtypes.float32,
+    dtypes.int16: dtypes.float32,
+    dtypes.int32: dtypes.float64,
+    dtypes.int64: dtypes.float64,
+    dtypes.uint32: dtypes.float64,
+    dtypes.uint64: dtypes.float64,
+}
+
+
+def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y; integers as floats. Raises TypeError for differing dtypes."""
+    with name_scope(name, "truediv", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
+        kind = x.dtype.base_dtype
+        if kind is not y.dtype.base_dtype:
+            raise TypeError(f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}.")
+        wide = _AS_FLOAT.get(kind)
+        if wide is not None:
+            x, y = cast(x, wide), cast(y, wide)
+        return tensor("RealDiv", scope, x=x, y=y)
+
+
+divide = truediv
+
+
+def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y; integers are divided rounding down, as Python 2 did."""
+    with name_scope(name, "div", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
+        if x.dtype.is_floating or x.dtype.is_complex:
+            return tensor("RealDiv", scope, x=x, y=y)
+        return tensor("FloorDiv", scope, x=x, y=y)
+
+
+def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, 0 where y is 0."""
+    with name_scope(name, "div_no_nan", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
+        return tensor("DivNoNan", scope, x=x, y=y)
+
+
+def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, rounded down."""
+    with name_scope(name, "floordiv", [x, y]) as scope:
+        return tensor("FloorDiv", scope, x=x, y=y)
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Tensor:
+    """`t` held between two bounds. Raises InvalidArgumentError when the bounds change its shape."""
+    with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
+        values = convert_to_tensor(t, name="t")
+        lower = minimum(values, clip_value_max)
+        values.shape.assert_is_compatible_with(lower.shape)
+        clipped = maximum(lower, clip_value_min, name=scope)
+        values.shape.assert_is_compatible_with(clipped.shape)
+        return clipped
+
+
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
+    """scalar * x. Raises ValueError when the scalar is none."""
+    x = convert_to_tensor(x)
+    factor = convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")
+    if factor.shape.rank not in (None, 0):
+        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
+    return multiply(factor, x, name=name)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from tfjit.framework import strided_slice
+from builtins import slice as _builtin_slice
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape, format_shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.framework.strided_slice import resolve
+from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, int_constant, int_list_constant, unchanged
 from tfjit.ops.type_lists import INDEX
@@ -111,7 +122,7 @@ def _strided_slice(c: ShapeContext) -> Shapes:
     if shape is None or given is None or given[0] is None or strides is None:
         return [None]
     masks = [c.attr(name) for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")]
-    return [strided_slice.resolve(shape, int_list_constant(c, 1), int_list_constant(c, 2), strides, *masks).final_shape]
+    return [resolve(shape, int_list_constant(c, 1), int_list_constant(c, 2), strides, *masks).final_shape]
 
 
 def _strided_slice_grad(c: ShapeContext) -> Shapes:
@@ -487,3 +498,292 @@ register_op(
     shape=_bound,
 )
 register_op("Where", inputs=("input: T",), outputs=("index: int64",), attrs=("T: {numbertype, bool} = DT_BOOL",), shape=_where)
+
+
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """size[i] elements from begin[i] on along each axis; -1 reaches to the end."""
+    return tensor("Slice", name, input=input_, begin=begin, size=size)
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    name: str | None = None,
+) -> Tensor:
+    """A NumPy-like slice; a bit of a mask is about the entry of that number."""
+    if strides is None:
+        strides = tensor("OnesLike", None, x=begin)
+    return tensor(
+        "StridedSlice",
+        name,
+        input=input_,
+        begin=begin,
+        end=end,
+        strides=strides,
+        begin_mask=begin_mask,
+        end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask,
+        new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+    )
+
+
+_INDEX_TYPES = (dtypes.int16, dtypes.int32, dtypes.int64)
+
+
+def _check_index(index: Any) -> None:
+    if isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
+        return
+    if isinstance(index, Tensor) and index.dtype.base_dtype in _INDEX_TYPES:
+        return
+    dimension = getattr(index, "__index__", None)
+    if dimension is not None and not isinstance(index, (bool, np.bool_, Tensor)):
+        return
+    raise TypeError(
+        "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid indices, "
+        f"got {index!r}"
+    )
+
+
+def slice_helper(value: Tensor, entries: Any) -> Tensor:
+    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as `boolean_mask`."""
+    if isinstance(entries, (Tensor, np.ndarray)) and as_dtype(entries.dtype).base_dtype is dtypes.bool:
+        return boolean_mask(value, entries)
+    if not isinstance(entries, (list, tuple)):
+        entries = (entries,)
+    begin: list[Any] = []
+    end: list[Any] = []
+    strides: list[Any] = []
+    begin_mask = end_mask = ellipsis_mask = new_axis_mask = shrink_axis_mask = 0
+    for i, entry in enumerate(entries):
+        bit = 1 << i
+        if isinstance(entry, _builtin_slice):
+            for part in (entry.start, entry.stop, entry.step):
+                if part is not None:
+                    _check_index(part)
+            begin.append(0 if entry.start is None else entry.start)
+            end.append(0 if entry.stop is None else entry.stop)
+            strides.append(1 if entry.step is None else entry.step)
+            begin_mask |= bit if entry.start is None else 0
+            end_mask |= bit if entry.stop is None else 0
+        elif entry is Ellipsis:
+            begin.append(0)
+            end.append(0)
+            strides.append(1)
+            ellipsis_mask |= bit
+        elif entry is None:
+            begin.append(0)
+            end.append(0)
+            strides.append(1)
+            new_axis_mask |= bit
+        else:
+            _check_index(entry)
+            begin.append(entry)
+            end.append(entry + 1)
+            strides.append(1)
+            shrink_axis_mask |= bit
+    with name_scope(None, "strided_slice", [value, *begin, *end, *strides]) as scope:
+        packed = [_pack_indices(part, name) for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))]
+        return strided_slice(value, *packed, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, name=scope)
+
+
+def _pack_indices(parts: list[Any], name: str) -> Tensor:
+    kinds = {p.dtype.base_dtype for p in parts if isinstance(p, Tensor)}
+    if not kinds:
+        numbers = [int(p) for p in parts]
+        wide = any(not -(2**31) <= n < 2**31 for n in numbers)
+        return constant(np.array(numbers, np.int64 if wide else np.int32), name=name)
+    kind = dtypes.int64 if dtypes.int64 in kinds else next(iter(kinds))
+    values = [tensor("Cast", None, x=p, DstT=kind) if isinstance(p, Tensor) and p.dtype.base_dtype is not kind else p for p in parts]
+    return tensor("Pack", name, values=values, T=kind, axis=0)
+
+
+def gather(
+    params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0
+) -> Tensor:
+    """Slices of `params` along an axis, by number."""
+    del validate_indices  # always checked
+    if axis is None:
+        axis = batch_dims
+    return tensor("GatherV2", name, params=params, indices=indices, axis=axis, batch_dims=batch_dims)
+
+
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """Elements or slices of `params` by index vectors. Raises NotImplementedError for batch_dims."""
+    if batch_dims:
+        raise NotImplementedError("gather_nd with batch_dims")
+    return tensor("GatherNd", name, params=params, indices=indices)
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    """A tensor of zeros with `updates` added at index vectors."""
+    return tensor("ScatterNd", name, indices=indices, updates=updates, shape=shape)
+
+
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of `tensor` with `updates` put at index vectors."""
+    return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of `tensor` with `updates` added at index vectors."""
+    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of `tensor` with `updates` subtracted at index vectors."""
+    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of `tensor` with the larger of old value and update at index vectors."""
+    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of `tensor` with the smaller of old value and update at index vectors."""
+    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+
+tensor_scatter_update = tensor_scatter_nd_update
+tensor_scatter_add = tensor_scatter_nd_add
+tensor_scatter_sub = tensor_scatter_nd_sub
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """indices [...] -> [..., depth] with on_value (1) at the index, off_value (0) elsewhere. Raises TypeError for differing dtypes."""
+    with name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
+        kinds = [
+            convert_to_tensor(v, name=n).dtype.base_dtype for v, n in ((on_value, "on_value"), (off_value, "off_value")) if v is not None
+        ]
+        wanted = as_dtype(dtype) if dtype is not None else kinds[0] if kinds else dtypes.float32
+        if dtype is None and len(set(kinds)) > 1:
+            raise TypeError(f"dtype {kinds[0]} of on_value does not match dtype {kinds[1]} of off_value")
+        on = convert_to_tensor(1 if on_value is None else on_value, wanted, name="on_value")
+        off = convert_to_tensor(0 if off_value is None else off_value, wanted, name="off_value")
+        return tensor("OneHot", scope, indices=indices, depth=depth, on_value=on, off_value=off, axis=-1 if axis is None else axis)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Elements (or, for a vector condition, rows) of x or y; with neither, the index vectors of true elements int64 [n, rank]."""
+    if x is None and y is None:
+        with name_scope(name, "Where", [condition]) as scope:
+            return tensor("Where", scope, input=convert_to_tensor(condition, name="condition"))
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return tensor("Select", name, condition=condition, t=x, e=y)
+
+
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """As `where`, with all three broadcast."""
+    if x is None and y is None:
+        return where(condition, name=name)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return tensor("SelectV2", name, condition=condition, t=x, e=y)
+
+
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None) -> Tensor:
+    """tensor [before..., mask shape..., rest...] -> [before..., number of true, rest...]."""
+    with name_scope(name, "boolean_mask", [tensor, mask]):
+        value, chosen = convert_to_tensor(tensor, name="tensor"), convert_to_tensor(mask, name="mask")
+        rank = chosen.shape.rank
+        if rank == 0:
+            raise ValueError("mask cannot be scalar.")
+        if rank is None:
+            raise ValueError(
+                "Number of mask dimensions must be specified, even if some dimensions are None.  "
+                "E.g. shape=[None] is ok, but shape=None is not."
+            )
+        axis = 0 if axis is None else axis
+        given = value.shape_tuple
+        if given is not None:
+            value.shape[axis : axis + rank].assert_is_compatible_with(chosen.shape)
+        sizes = create("Shape", None, input=value).outputs[0]
+        lead = create("Prod", None, input=slice_helper(sizes, _builtin_slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
+        merged = create(
+            "ConcatV2",
+            None,
+            values=[
+                slice_helper(sizes, _builtin_slice(None, axis)),
+                create("Pack", None, values=[lead], axis=0).outputs[0],
+                slice_helper(sizes, _builtin_slice(axis + rank, None)),
+            ],
+            axis=0,
+        ).outputs[0]
+        flat = create("Reshape", None, tensor=value, shape=merged).outputs[0]
+        if given is not None:
+            flat.set_shape([*given[:axis], None, *given[axis + rank :]])
+        places = create(
+            "Squeeze", None, input=where(create("Reshape", None, tensor=chosen, shape=[-1]).outputs[0]), squeeze_dims=[1]
+        ).outputs[0]
+        return gather(flat, places, axis=axis)
+
+
+def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+    """(y, idx): distinct values in order of first appearance, and each element's number."""
+    return call("Unique", name, x=x, out_idx=as_dtype(out_idx))
+
+
+def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+    """(y, idx, count): as `unique`, with how often each value occurs."""
+    return call("UniqueWithCounts", name, x=x, out_idx=as_dtype(out_idx))
+
+
+def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
+    """(out, idx): elements of x that are not in y, and where they stood."""
+    return call("ListDiff", name, x=x, y=y, out_idx=as_dtype(index_dtype))
+
+
+def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Where values would be put into sorted rows [..., n]. Raises ValueError for another side."""
+    if side not in ("left", "right"):
+        raise ValueError(f"Argument `side` must be either 'right' or 'left', but got '{side}'")
+    with name_scope(name, "searchsorted", [sorted_sequence, values]):
+        rows, wanted = convert_to_tensor(sorted_sequence), convert_to_tensor(values)
+        shape = create("Shape", None, input=wanted).outputs[0]
+        last = [slice_helper(create("Shape", None, input=t).outputs[0], -1) for t in (rows, wanted)]
+        flat = [create("Reshape", None, tensor=t, shape=[-1, n]).outputs[0] for t, n in zip((rows, wanted), last)]
+        op = "LowerBound" if side == "left" else "UpperBound"
+        found = tensor(op, None, sorted_inputs=flat[0], values=flat[1], out_type=as_dtype(out_type))
+        return tensor("Reshape", None, tensor=found, shape=shape)
+
+
+def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
+    """Flat indices as index vectors [rank, n]."""
+    return tensor("UnravelIndex", name, indices=indices, dims=dims)
+
+
+def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
+    """`data` split into lists by number."""
+    return list(create("DynamicPartition", name, data=data, partitions=partitions, num_partitions=num_partitions).outputs)
+
+
+def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
+    """Tensors merged by index; where an index repeats, the last one stays."""
+    return tensor("DynamicStitch", name, indices=indices, data=data)
+
+
+def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
+    """The n-th smallest (largest) value of each row."""
+    return tensor("NthElement", name, input=input, n=n, reverse=reverse)
+
+
+def bucketize(input: Any, boundaries: Any, name: str | None = None) -> Tensor:
+    """Which bucket each value falls into."""
+    return tensor("Bucketize", name, input=input, boundaries=boundaries)

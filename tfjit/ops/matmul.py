@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail
 from tfjit.ops.type_lists import WIDE_SIGNED
@@ -155,3 +163,101 @@ register_op(
     ),
     shape=_matmul,
 )
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for."""
+    with name_scope(name, "MatMul", [a, b]) as scope:
+        if transpose_a and adjoint_a:
+            raise ValueError("Only one of `transpose_a` and `adjoint_a` can be True.")
+        if transpose_b and adjoint_b:
+            raise ValueError("Only one of `transpose_b` and `adjoint_b` can be True.")
+        a = convert_to_tensor(a, name="a")
+        b = convert_to_tensor(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        ranks = a.shape.rank, b.shape.rank
+        if any(rank is None or rank > 2 for rank in ranks):
+            x, adjoint_x = _adjoint(a, transpose_a, adjoint_a)
+            y, adjoint_y = _adjoint(b, transpose_b, adjoint_b)
+            return tensor("BatchMatMulV2", scope, x=x, y=y, adj_x=adjoint_x, adj_y=adjoint_y)
+        if adjoint_a:
+            a, transpose_a = _conjugate(a), True
+        if adjoint_b:
+            b, transpose_b = _conjugate(b), True
+        return tensor("MatMul", scope, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return tensor("Conj", None, input=x) if x.dtype.is_complex else x
+
+
+def _adjoint(x: Tensor, transpose: bool, adjoint: bool) -> tuple[Tensor, bool]:
+    # A batched product only knows adjoints: a plain transpose of complex numbers is the adjoint of their conjugates.
+    return (_conjugate(x), True) if transpose else (x, adjoint)
+
+
+def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Tensor:
+    """a [..., m, k] times b [..., k] -> [..., m]."""
+    with name_scope(name, "MatVec", [a, b]) as scope:
+        b = convert_to_tensor(b, name="b")
+        product = matmul(a, tensor("ExpandDims", None, input=b, dim=-1), transpose_a=transpose_a, adjoint_a=adjoint_a)
+        return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
+
+
+def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """The cross product of vectors of 3."""
+    return tensor("Cross", name, a=a, b=b)
+
+
+def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
+    """Sums of products by index letters; more than two inputs are contracted from the left."""
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(inputs):
+        raise ValueError(f'Got {len(inputs)} inputs for equation "{equation}", expecting {len(terms)}')
+    if not arrow:
+        letters = left.replace(",", "").replace(".", "")
+        right = ("..." if "..." in left else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    values = [convert_to_tensor(x) for x in inputs]
+    with name_scope(name, "einsum", values) as scope:
+        while len(values) > 2:
+            first, second, rest = terms[0], terms[1], terms[2:]
+            needed = set("".join(rest) + right)
+            kept = "".join(dict.fromkeys(c for c in first + second if c in needed and c != "."))
+            middle = ("..." if "..." in first + second else "") + kept
+            made = tensor("Einsum", None, inputs=values[:2], equation=f"{first},{second}->{middle}")
+            values, terms = [made, *values[2:]], [middle, *rest]
+        return tensor("Einsum", scope, inputs=values, equation=f"{','.join(terms)}->{right}")
+
+
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Sum over `axes`: a number (last of a with first of b) or a pair of lists. Ranks must be known."""
+    with name_scope(name, "Tensordot", [a, b]) as scope:
+        a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
+        rank_a, rank_b = a.shape.rank, b.shape.rank
+        if rank_a is None or rank_b is None:
+            raise ValueError("tensordot needs known ranks")
+        if isinstance(axes, (int, np.integer)):
+            axes_a, axes_b = list(range(rank_a - int(axes), rank_a)), list(range(int(axes)))
+        else:
+            pair = [[x] if isinstance(x, (int, np.integer)) else list(x) for x in axes]
+            axes_a, axes_b = [i % rank_a for i in pair[0]], [i % rank_b for i in pair[1]]
+        if len(axes_a) != len(axes_b):
+            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+        letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        term_a = letters[:rank_a]
+        term_b = ""
+        for i in range(rank_b):
+            term_b += term_a[axes_a[axes_b.index(i)]] if i in axes_b else letters[rank_a + i]
+        out = "".join(c for i, c in enumerate(term_a) if i not in axes_a) + "".join(c for i, c in enumerate(term_b) if i not in axes_b)
+        return tensor("Einsum", scope, inputs=[a, b], equation=f"{term_a},{term_b}->{out}")

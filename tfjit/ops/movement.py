@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework import static_value
+from tfjit.framework.default_graph import name_scope
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.shape import Shape, format_shape
+from tfjit.framework.operation import Tensor
+from tfjit.framework.shape import Shape, TensorShape, format_shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import create, tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, int_constant, int_list_constant
 from tfjit.ops.type_lists import INDEX
@@ -560,3 +570,207 @@ register_op(
 register_op(
     "Unpack", inputs=("value: T",), outputs=("output: num * T",), attrs=("num: int >= 0", "T: type", "axis: int = 0"), shape=_unpack
 )
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Tensors joined along an axis."""
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if len(values) == 1:
+        with name_scope(name) as scope:
+            convert_to_tensor(axis, name="concat_dim")
+            return tensor("Identity", scope, input=values[0])
+    return tensor("ConcatV2", name, values=list(values), axis=axis)
+
+
+def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
+    """Tensors of one shape joined along a new axis. Raises ValueError for an axis out of range."""
+    if axis == 0 and not isinstance(values, Tensor):
+        try:
+            return convert_to_tensor(values, name=name) if not _any_tensor(values) else tensor("Pack", name, values=list(values), axis=0)
+        except (TypeError, ValueError):
+            pass
+    parts = list(values)
+    first = convert_to_tensor(parts[0]).shape_tuple
+    if first is not None and not -(len(first) + 1) <= axis < len(first) + 1:
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-(len(first) + 1)}, {len(first) + 1})")
+    return tensor("Pack", name, values=parts, axis=axis)
+
+
+def _any_tensor(values: Any) -> bool:
+    return any(isinstance(v, Tensor) or hasattr(v, "_as_graph_element") for v in values)
+
+
+def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+    """As `stack` along axis 0, of tensors whose shapes are known."""
+    with name_scope(name) as scope:
+        parts = [convert_to_tensor(v) for v in values]
+        inner = TensorShape(parts[0].shape_tuple)
+        expanded = [tensor("ExpandDims", None, input=p, dim=0) for p in parts]
+        return tensor("ParallelConcat", scope, values=expanded, shape=TensorShape([len(parts)]).concatenate(inner))
+
+
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
+    """The slices along an axis. Raises ValueError when their number is neither given nor known."""
+    if num is None:
+        value = convert_to_tensor(value)
+        known = value.shape_tuple
+        if known is not None:
+            if not -len(known) <= axis < len(known):
+                raise ValueError(f"Argument `axis` = {axis} not in range [{-len(known)}, {len(known)})")
+            num = known[axis]
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
+    return list(create("Unpack", name, value=value, num=num, axis=axis).outputs)
+
+
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Tensor]:
+    """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one may be -1)."""
+    if isinstance(num_or_size_splits, (int, np.integer)):
+        return list(create("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits)).outputs)
+    sizes = convert_to_tensor(num_or_size_splits)
+    if num is None:
+        known = sizes.shape_tuple
+        if known is None or len(known) != 1 or known[0] is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {num_or_size_splits}")
+        num = known[0]
+    return list(create("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num).outputs)
+
+
+def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+    """Axes in another order; without `perm` in reverse."""
+    with name_scope(name, "transpose", [a]) as scope:
+        op = "ConjugateTranspose" if conjugate else "Transpose"
+        a = convert_to_tensor(a, name="a")
+        if perm is None:
+            if a.shape_tuple is not None:
+                perm = np.arange(len(a.shape_tuple), dtype=np.int32)[::-1]
+            else:
+                rank = tensor("Rank", None, input=a)
+                down = tensor("Sub", None, x=rank, y=1)
+                perm = tensor("Sub", None, x=down, y=tensor("Range", None, start=0, limit=rank, delta=1))
+        return tensor(op, scope, x=a, perm=perm)
+
+
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two axes swapped. Raises ValueError when the rank is known and below 2."""
+    with name_scope(name, "matrix_transpose", [a]):
+        a = convert_to_tensor(a, name="a")
+        known = a.shape_tuple
+        if known is not None:
+            if len(known) < 2:
+                raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2.  Received `a` = {a} with shape: {a.shape}")
+            perm: Any = [*range(len(known) - 2), len(known) - 1, len(known) - 2]
+        else:
+            rank = tensor("Rank", None, input=a)
+            front = tensor("Range", None, start=0, limit=tensor("Sub", None, x=rank, y=2), delta=1)
+            last = tensor("Pack", None, values=[tensor("Sub", None, x=rank, y=1), tensor("Sub", None, x=rank, y=2)], axis=0)
+            perm = tensor("ConcatV2", None, values=[front, last], axis=0)
+        return transpose(a, perm, conjugate=conjugate)
+
+
+def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """`input` repeated `multiples[i]` times along axis i."""
+    return tensor("Tile", name, input=input, multiples=multiples)
+
+
+def repeat(input: Any, repeats: int, axis: int = 0, name: str | None = None) -> Tensor:
+    """Each element repeated along an axis, all the same number of times."""
+    with name_scope(name, "repeat", [input]):
+        input = convert_to_tensor(input)
+        rank = input.shape.rank
+        if rank is None:
+            raise ValueError("repeat needs a known rank")
+        axis %= rank
+        wide = tensor("ExpandDims", None, input=input, dim=axis + 1)
+        multiples = [1] * (rank + 1)
+        multiples[axis + 1] = repeats
+        sizes = [s if s is not None else -1 for s in input.shape_tuple or ()]
+        sizes[axis] = -1 if sizes[axis] == -1 else sizes[axis] * repeats
+        return tensor("Reshape", None, tensor=tensor("Tile", None, input=wide, multiples=multiples), shape=sizes)
+
+
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Tensor:
+    """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises ValueError for another mode."""
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        if not isinstance(constant_values, Tensor) and constant_values == 0:
+            out = create("Pad", name, input=tensor, paddings=paddings).outputs[0]
+        else:
+            out = create("PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values).outputs[0]
+    elif mode in ("REFLECT", "SYMMETRIC"):
+        out = create("MirrorPad", name, input=tensor, paddings=paddings, mode=mode).outputs[0]
+    else:
+        raise ValueError(f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode}")
+    return out
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Axes read backwards."""
+    return create("ReverseV2", name, tensor=tensor, axis=axis).outputs[0]
+
+
+reverse_v2 = reverse
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int | None = None,
+    batch_axis: int | None = None,
+    name: str | None = None,
+    seq_dim: int | None = None,
+    batch_dim: int | None = None,
+) -> Tensor:
+    """The first seq_lengths[i] elements of each batch entry reversed."""
+    seq = seq_dim if seq_axis is None else seq_axis
+    batch = batch_dim if batch_axis is None else batch_axis
+    return tensor("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
+
+
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Elements moved along axes, what leaves at the end coming in at the front."""
+    return tensor("Roll", name, input=input, shift=shift, axis=axis)
+
+
+def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
+    """Spatial blocks moved into the batch axis."""
+    return tensor("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
+
+
+def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+    """The inverse of `space_to_batch_nd`."""
+    return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
+
+
+def space_to_batch(input: Any, paddings: Any, block_size: int, name: str | None = None) -> Tensor:
+    """`space_to_batch_nd` with square blocks."""
+    return tensor("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
+
+
+def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None) -> Tensor:
+    """`batch_to_space_nd` with square blocks."""
+    return tensor("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
+
+
+def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Spatial blocks moved into the channels."""
+    return tensor("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
+
+
+def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Channels moved into spatial blocks."""
+    return tensor("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
+
+
+def required_space_to_batch_paddings(
+    input_shape: Sequence[int], block_shape: Sequence[int], base_paddings: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(paddings, crops) that make each size divisible by its block. All arguments must be known."""
+    sizes = np.asarray(static_value.constant_value(convert_to_tensor(input_shape)))
+    block = np.asarray(block_shape)
+    base = np.zeros((block.size, 2), np.int32) if base_paddings is None else np.asarray(base_paddings)
+    full = sizes + base[:, 0] + base[:, 1]
+    extra = (-full) % block
+    paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
+    return paddings, np.stack([np.zeros_like(extra), extra], 1)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import call, tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
@@ -388,3 +392,115 @@ register_op(
     ),
     shape=_pool_with_argmax,
 )
+
+
+def _window(value: Any, n: int, first: bool, name: str) -> list[int]:
+    """A window or stride of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    values = [value] if isinstance(value, int) else list(value)
+    if len(values) == n + 2:
+        return values
+    if len(values) == 1:
+        values *= n
+    if len(values) != n:
+        raise ValueError(f"{name} should be of length 1, {n} or {n + 2} but was {len(values)}")
+    return [1, 1, *values] if first else [1, *values, 1]
+
+
+def max_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The largest value of each window: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    first = data_format == "NCHW"
+    with name_scope(name, "MaxPool", [value]) as scope:
+        explicit: list[int] = []
+        if not isinstance(padding, str):
+            explicit, padding = [p for pair in padding for p in pair], "EXPLICIT"
+        return tensor(
+            "MaxPool",
+            scope,
+            input=input if value is None else value,
+            ksize=_window(ksize, 2, first, "ksize"),
+            strides=_window(strides, 2, first, "strides"),
+            padding=padding,
+            explicit_paddings=explicit,
+            data_format=data_format,
+        )
+
+
+max_pool2d = max_pool
+
+
+def avg_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: str | None = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    first = data_format == "NCHW"
+    with name_scope(name, "AvgPool", [value]) as scope:
+        return tensor(
+            "AvgPool",
+            scope,
+            value=input if value is None else value,
+            ksize=_window(ksize, 2, first, "ksize"),
+            strides=_window(strides, 2, first, "strides"),
+            padding=padding,
+            data_format=data_format,
+        )
+
+
+avg_pool2d = avg_pool
+
+
+def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+    """The largest value of each window: input [batch, d, h, w, c]."""
+    first = data_format == "NCDHW"
+    return tensor(
+        "MaxPool3D",
+        name,
+        input=input,
+        ksize=_window(ksize, 3, first, "ksize"),
+        strides=_window(strides, 3, first, "strides"),
+        padding=padding,
+        data_format=data_format,
+    )
+
+
+def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+    """The mean of each window: input [batch, d, h, w, c]."""
+    first = data_format == "NCDHW"
+    return tensor(
+        "AvgPool3D",
+        name,
+        input=input,
+        ksize=_window(ksize, 3, first, "ksize"),
+        strides=_window(strides, 3, first, "strides"),
+        padding=padding,
+        data_format=data_format,
+    )
+
+
+def max_pool_with_argmax(
+    input: Any, ksize: Any, strides: Any, padding: str, Targmax: Any = None, name: str | None = None, include_batch_in_index: bool = False
+) -> Any:
+    """(output, argmax): the largest value of each window and where it stands in the flattened input."""
+    return call(
+        "MaxPoolWithArgmax",
+        name,
+        input=input,
+        ksize=list(ksize),
+        strides=list(strides),
+        padding=padding,
+        Targmax=Targmax,
+        include_batch_in_index=include_batch_in_index,
+    )

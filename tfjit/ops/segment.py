@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, int_constant
 from tfjit.ops.type_lists import FLOAT, INDEX
@@ -317,3 +326,97 @@ register_op(
     attrs=("T: numbertype", "Tindices: {int16, int32, int64}", f"Tnumsegments: {INDEX} = DT_INT32"),
     shape=_segment_with_count,
 )
+
+
+def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
+    def segment(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+        return tensor(op_type, name, data=data, segment_ids=segment_ids)
+
+    segment.__doc__ = f"{text} of the rows of each segment; ids are sorted, a segment without rows gives the op's neutral value."
+    return segment
+
+
+def _unsorted(op_type: str, text: str) -> Callable[..., Tensor]:
+    def segment(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+        return tensor(op_type, name, data=data, segment_ids=segment_ids, num_segments=num_segments)
+
+    segment.__doc__ = f"{text} of the entries of each segment, in any order; negative ids are left out."
+    return segment
+
+
+segment_sum = _sorted("SegmentSum", "The sum")
+segment_mean = _sorted("SegmentMean", "The mean")
+segment_prod = _sorted("SegmentProd", "The product")
+segment_max = _sorted("SegmentMax", "The maximum")
+segment_min = _sorted("SegmentMin", "The minimum")
+unsorted_segment_sum = _unsorted("UnsortedSegmentSum", "The sum")
+unsorted_segment_prod = _unsorted("UnsortedSegmentProd", "The product")
+unsorted_segment_max = _unsorted("UnsortedSegmentMax", "The maximum")
+unsorted_segment_min = _unsorted("UnsortedSegmentMin", "The minimum")
+
+
+def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
+    """How many entries each segment has, at least 1, shaped to divide by."""
+    ids = convert_to_tensor(segment_ids)
+    flat = tensor("Reshape", None, tensor=ids, shape=[-1])
+    ones = tensor("OnesLike", None, x=tensor("Cast", None, x=flat, DstT=data.dtype.base_dtype))
+    n = unsorted_segment_sum(ones, flat, num_segments)
+    inner = (data.shape.rank or 0) - (ids.shape.rank or 0)
+    if data.shape.rank is None or ids.shape.rank is None:
+        raise ValueError("the ranks of data and segment_ids must be known")
+    wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * inner])
+    return tensor("Maximum", None, x=wide, y=convert_to_tensor(1, data.dtype.base_dtype))
+
+
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """The mean of the entries of each segment; 0 for a segment without any."""
+    with name_scope(name, "UnsortedSegmentMean"):
+        data = convert_to_tensor(data)
+        total = unsorted_segment_sum(data, segment_ids, num_segments)
+        return tensor("RealDiv", None, x=total, y=_counts(data, segment_ids, num_segments))
+
+
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """The sum of the entries of each segment over the square root of their number."""
+    with name_scope(name, "UnsortedSegmentSqrtN"):
+        data = convert_to_tensor(data)
+        total = unsorted_segment_sum(data, segment_ids, num_segments)
+        return tensor("RealDiv", None, x=total, y=tensor("Sqrt", None, x=_counts(data, segment_ids, num_segments)))
+
+
+def _sparse(op_type: str, text: str) -> Callable[..., Tensor]:
+    def segment(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
+        if num_segments is not None:
+            return tensor(f"{op_type}WithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments)
+        return tensor(op_type, name, data=data, indices=indices, segment_ids=segment_ids)
+
+    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment."
+    return segment
+
+
+sparse_segment_sum = _sparse("SparseSegmentSum", "The sum")
+sparse_segment_mean = _sparse("SparseSegmentMean", "The mean")
+sparse_segment_sqrt_n = _sparse("SparseSegmentSqrtN", "The sum over the square root of the number")
+
+
+def bincount(
+    arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """How often (or with what weight) each of 0, 1, .. occurs among non-negative integers."""
+    with name_scope(name, "bincount"):
+        values = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
+        flat = tensor("Reshape", None, tensor=values, shape=[-1])
+        top = tensor("Max", None, input=tensor("ConcatV2", None, values=[flat, [-1]], axis=0), reduction_indices=[0])
+        size = tensor("AddV2", None, x=top, y=1)
+        if minlength is not None:
+            size = tensor("Maximum", None, x=size, y=convert_to_tensor(minlength, dtypes.int32))
+        if maxlength is not None:
+            size = tensor("Minimum", None, x=size, y=convert_to_tensor(maxlength, dtypes.int32))
+        given = convert_to_tensor([], dtype=as_dtype(dtype)) if weights is None else convert_to_tensor(weights, name="weights")
+        return tensor("Bincount", None, arr=values, size=size, weights=given)
+
+
+def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """How many values fall into each of `nbins` equal bins of a range; what lies outside goes to the ends."""
+    with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
+        return tensor("HistogramFixedWidth", scope, values=values, value_range=value_range, nbins=nbins, dtype=as_dtype(dtype))

@@ -176,7 +176,9 @@ def window_size(c: ShapeContext, size: int | None, window: int | None, dilation:
     return c.subtract(size, reach - 1) if stride == 1 else (c.subtract(size + stride, reach) or 0) // stride
 
 
-def padded_window_size(c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, before: int, after: int) -> int | None:
+def padded_window_size(
+    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, before: int, after: int
+) -> int | None:
     """As `window_size`, with padding given."""
     if size is None or window is None:
         return None

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.operation import Operation, Tensor
+from tfjit.framework.shape import TensorShape
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import create, tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, merged, nothing, scalar, shape_attr, unknown
 from tfjit.ops.type_lists import INDEX
@@ -143,3 +150,88 @@ register_op(
     shape=shape_attr(),
 )
 register_op("VarIsInitializedOp", inputs=("resource: resource",), outputs=("is_initialized: bool",), stateful=True, shape=scalar)
+
+
+def variable_op(shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = "") -> Tensor:
+    """A reference variable (VariableV2): its value, or its reference where an op writes it."""
+    attrs = {"shape": TensorShape(shape), "dtype": as_dtype(dtype), "container": container, "shared_name": shared_name}
+    return get_default_graph().create_op("VariableV2", (), attrs=attrs, name=name).outputs[0]
+
+
+variable_op_v2 = variable_op
+
+
+def var_handle_op(dtype: Any, shape: Any, shared_name: str = "", container: str = "", name: str = "VarHandleOp") -> Tensor:
+    """The handle of a resource variable. It is the variable `shared_name` of the container, or one of its own."""
+    attrs = {"shape": TensorShape(shape), "dtype": as_dtype(dtype), "container": container, "shared_name": shared_name}
+    return get_default_graph().create_op("VarHandleOp", (), attrs=attrs, name=name).outputs[0]
+
+
+def read_variable_op(resource: Tensor, dtype: Any, name: str | None = None) -> Tensor:
+    """The value of a resource variable; its static shape is that of the handle's own op."""
+    value = tensor("ReadVariableOp", name, resource=resource, dtype=as_dtype(dtype))
+    if resource.op.type == "VarHandleOp":
+        value.set_shape(resource.op.attr("shape"))
+    return value
+
+
+def assign_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+    """Give a resource variable a value."""
+    return create("AssignVariableOp", name, resource=resource, value=value)
+
+
+def assign_add_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+    """Add to a resource variable."""
+    return create("AssignAddVariableOp", name, resource=resource, value=value)
+
+
+def assign_sub_variable_op(resource: Tensor, value: Any, name: str | None = None) -> Operation:
+    """Subtract from a resource variable."""
+    return create("AssignSubVariableOp", name, resource=resource, value=value)
+
+
+def var_is_initialized_op(resource: Tensor, name: str | None = None) -> Tensor:
+    """Whether a resource variable has a value."""
+    return tensor("VarIsInitializedOp", name, resource=resource)
+
+
+def destroy_resource_op(resource: Tensor, ignore_lookup_error: bool = True, name: str | None = None) -> Operation:
+    """Forget a resource and its value."""
+    return create("DestroyResourceOp", name, resource=resource, ignore_lookup_error=ignore_lookup_error)
+
+
+def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:
+    """Whether a variable has a value."""
+    if isinstance(ref, Tensor) and ref.dtype.is_ref:
+        return tensor("IsVariableInitialized", name, ref=ref)
+    if isinstance(ref, Tensor):
+        return var_is_initialized_op(ref, name)
+    return ref.is_initialized(name=name)  # type: ignore[no-any-return]
+
+
+def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Give a variable a value; the result is its reference."""
+    if isinstance(ref, Tensor):
+        return tensor("Assign", name, ref=ref, value=value, validate_shape=validate_shape, use_locking=use_locking)
+    return ref.assign(value, name=name)
+
+
+def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Add to a variable; the result is its reference."""
+    if isinstance(ref, Tensor):
+        return tensor("AssignAdd", name, ref=ref, value=value, use_locking=use_locking)
+    return ref.assign_add(value, name=name)
+
+
+def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Subtract from a variable; the result is its reference."""
+    if isinstance(ref, Tensor):
+        return tensor("AssignSub", name, ref=ref, value=value, use_locking=use_locking)
+    return ref.assign_sub(value, name=name)
+
+
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+    """Add 1 to an integer variable and give what it was; OutOfRangeError at the limit."""
+    if isinstance(ref, Tensor):
+        return tensor("CountUpTo", name, ref=ref, limit=limit)
+    return tensor("ResourceCountUpTo", name, resource=ref.handle, limit=limit, T=ref.dtype.base_dtype)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.operation import Tensor
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import tensor
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Rule, Shapes, int_constant, scalar, unchanged
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
@@ -290,3 +298,54 @@ register_op(
     attrs=(f"dtype: {HALF_TO_DOUBLE} = DT_FLOAT", f"Tshape: {INDEX} = DT_INT32"),
     shape=_keyed,
 )
+
+
+def _shape(shape: Any) -> Any:
+    return convert_to_tensor(shape, dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None, name="shape")
+
+
+def stateless_random_uniform(
+    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the dtype's full range."""
+    kind = as_dtype(dtype)
+    with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
+        sizes = _shape(shape)
+        if kind.is_integer:
+            if (minval is None) != (maxval is None):
+                raise ValueError(f"For integer `dtype` argument {kind}, argument `minval` and `maxval` must be both None or not None.")
+            if minval is None:
+                return tensor("StatelessRandomUniformFullInt", scope, shape=sizes, seed=seed, dtype=kind)
+            low, high = convert_to_tensor(minval, dtype=kind, name="min"), convert_to_tensor(maxval, dtype=kind, name="max")
+            return tensor("StatelessRandomUniformInt", scope, shape=sizes, seed=seed, minval=low, maxval=high)
+        low = convert_to_tensor(minval, dtype=kind, name="min")
+        high = convert_to_tensor(1 if maxval is None else maxval, dtype=kind, name="max")
+        draw = tensor("StatelessRandomUniform", None, shape=sizes, seed=seed, dtype=kind)
+        return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=tensor("Sub", None, x=high, y=low)), y=low)
+
+
+def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Tensor:
+    kind = as_dtype(dtype)
+    with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
+        draw = tensor(op_type, None, shape=_shape(shape), seed=seed, dtype=kind)
+        scaled = tensor("Mul", None, x=draw, y=convert_to_tensor(stddev, dtype=kind, name="stddev"))
+        return tensor("AddV2", scope, x=scaled, y=convert_to_tensor(mean, dtype=kind, name="mean"))
+
+
+def stateless_random_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """As `random_normal`, the values following from two seeds alone."""
+    return _scaled("StatelessRandomNormal", "stateless_random_normal", shape, seed, mean, stddev, dtype, name)
+
+
+def stateless_truncated_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """As `truncated_normal`, the values following from two seeds alone."""
+    return _scaled("StatelessTruncatedNormal", "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name)
+
+
+def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """As `multinomial`, the values following from two seeds alone."""
+    return tensor("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed, output_dtype=as_dtype(output_dtype))
