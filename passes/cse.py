@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from typing import Any, Final
 
@@ -57,17 +56,32 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
             graph.remove_op(name)
 
 
+class _ArrayKey:
+    """Equal where dtype, shape and bytes are. Only the ends are hashed: weights are many and seldom equal."""
+
+    __slots__ = ("_hash", "array")
+
+    def __init__(self, array: np.ndarray) -> None:
+        flat = array.reshape(-1)
+        self.array = array
+        self._hash = hash((array.dtype.num, array.shape, flat[:8].tobytes(), flat[-8:].tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _ArrayKey):
+            return False
+        a, b = self.array, other.array
+        return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+
+
 def hashable(value: Any) -> Hashable:
     """A stand-in for an attr value that is equal where the values are, bit by bit."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return ("strings", value.shape, tuple(value.reshape(-1).tolist()))
-        return (
-            "array",
-            value.dtype.str,
-            value.shape,
-            hashlib.sha256(np.ascontiguousarray(value).view(np.uint8).data).hexdigest() if value.size else "",
-        )
+        return _ArrayKey(value)
     if isinstance(value, TensorShape):
         return ("shape", value.dims_tuple)
     if isinstance(value, (tuple, list)):

@@ -80,7 +80,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     specs = tuple(TensorSpec(as_dtype(value.dtype), value.shape) for value in inputs)
     shapes = node.output_shapes
     known = all(shape is not None and None not in shape for shape in shapes)
-    outputs = tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in zip(node.output_dtypes, shapes)) if known else ()  # type: ignore[arg-type]
+    outputs = tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in zip(node.output_dtypes, shapes)) if known else ()
     spec = NodeSpec(node.name, node.op, node.attrs, specs, outputs, dict(enumerate(inputs)))
     try:
         with np.errstate(all="ignore"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.framework import dtypes
 from tfjit.framework.errors import UnimplementedError
+from tfjit.framework.shape import Shape
 from tfjit.passes.context import PassContext
 from tfjit.passes.host_memory import input_on_host, output_on_host
 from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Edge, Node
@@ -128,9 +129,10 @@ class _Splitter:
             empty.setflags(write=False)
             made = self.add(there, src, self.new_name(f"{src.name}/ctrl"), "Const", [], {"dtype": dtypes.float32, "value": empty})
             there.add_control_edge(src.name, made.name)
-            made.output_shapes = ((0,),)
+            shape: Shape = (0,)
+            made.output_shapes = (shape,)
             sent, slot = made.name, 0
-            dtype, shape = dtypes.float32, (0,)
+            dtype = dtypes.float32
         else:
             dtype, shape = src.output_dtypes[slot].base_dtype, src.output_shapes[slot]
         attrs = {

@@ -13,6 +13,7 @@ from typing import Final
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
+from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
@@ -41,16 +42,21 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
+    simplify,  # before folding: no reads of frozen variables are evaluated that simply go
     fold_constants,
     simplify,  # after folding: its patterns ask for constants
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
     fold_constants,  # simplify makes constants of constants
+    drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
+    prune,  # CSE need not look at the constants that folding has used up
     eliminate_common_subexpressions,  # after simplifying: equal expressions look equal
-    prune,  # the passes above orphan what they replaced
+    prune,  # what CSE replaced may leave inputs that nobody takes
 )
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "infer_shapes"})  # TFJIT_DISABLE does not reach these
-OPTIMIZATIONS: Final = frozenset({"fold_constants", "simplify", "eliminate_common_subexpressions", "fuse"})  # left out at L0
+OPTIMIZATIONS: Final = frozenset(
+    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "fuse"}
+)  # left out at L0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from tfjit.framework import device_spec, settings
 from tfjit.framework.attrs import summarize
@@ -104,7 +104,7 @@ class _Placer:
         self.device_types = sorted({device.device_type for device in self.options.devices})
         self.parent: dict[str, str] = {}
         self.groups: dict[str, _Group] = {}
-        self.kernel_kinds: dict[tuple[str, tuple[DType, ...]], dict[str, int]] = {}
+        self.kernel_kinds: dict[tuple[Any, ...], dict[str, int]] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
         self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
 
@@ -161,10 +161,12 @@ class _Placer:
 
     def kinds(self, node: Node) -> dict[str, int]:
         """Device types that have a kernel for the node, with the kernel's priority."""
-        key = (node.op, node.input_dtypes + node.output_dtypes)
+        # dtypes are interned, so their addresses stand for them
+        key = (node.op, *map(id, node.input_dtypes), 0, *map(id, node.output_dtypes))
         found = self.kernel_kinds.get(key)
         if found is None:
-            asked = {kind: self.options.has_kernel(node.op, kind, key[1]) for kind in self.device_types}
+            dtypes = node.input_dtypes + node.output_dtypes
+            asked = {kind: self.options.has_kernel(node.op, kind, dtypes) for kind in self.device_types}
             found = self.kernel_kinds[key] = {kind: priority for kind, priority in asked.items() if priority is not None}
         return found
 

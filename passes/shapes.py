@@ -32,6 +32,11 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes make everything static known.
     A node whose inputs contradict each other is left unknown: the run itself reports it, in its kernel's words.
     """
+    if ctx.scratch.get("infer_shapes") and all(
+        shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes
+    ):
+        return  # an earlier inference has left nothing open
+    ctx.scratch["infer_shapes"] = True
     inference = _Inference(graph, ctx)
     for round in range(_MAX_ROUNDS + 1):
         inference.give_up = round == _MAX_ROUNDS
@@ -50,10 +55,12 @@ class _Inference:
     def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.graph, self.ctx = graph, ctx
         self.order = graph.topological_order()
-        self.loop_merges = {name: [] for name in self.order if graph.node(name).op in MERGES}  # Merge -> its inputs that are back edges
-        for name, back in self.loop_merges.items():
-            back += [tensor for tensor in graph.inputs(name) if graph.node(tensor[0]).op in NEXT_ITERATIONS]
-        self.loop_merges = {name: back for name, back in self.loop_merges.items() if back}
+        self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
+        for name in self.order:
+            if graph.node(name).op in MERGES:
+                back = [tensor for tensor in graph.inputs(name) if graph.node(tensor[0]).op in NEXT_ITERATIONS]
+                if back:
+                    self.loop_merges[name] = back
         self.assumed: dict[str, Shape] = {}
         self.give_up = False
         self.reported: set[str] = set()

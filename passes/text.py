@@ -20,7 +20,7 @@ import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tfjit.framework import attrs as attr_forms
 from tfjit.framework import dtypes
 from tfjit.framework.attrs import FuncRef, Unset
 from tfjit.framework.dtypes import DType
+from tfjit.framework.errors import OpError
 from tfjit.framework.shape import Shape, TensorShape
 from tfjit.framework.tensors import OpaqueTensor
 from tfjit.passes.convert import derived_attrs, find_op_def, signature
@@ -194,7 +195,7 @@ def parse_graph(text: str) -> DataflowGraph:
                 if attr.name not in record.attrs and attr.type == "type":
                     record.attrs[attr.name] = dtypes.float32
             record.input_dtypes, record.output_dtypes = signature(record.op, op_def, record.attrs, record.name)
-        except Exception as error:
+        except OpError as error:
             raise TextError(f"line {record.line}: {error}") from error
 
     for record in records.values():
@@ -299,7 +300,7 @@ class _Reader:
     def __init__(self, text: str, line: int, at: int = 0) -> None:
         self.text, self.line, self.at = text, line, at
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> NoReturn:
         raise TextError(f"line {self.line}, column {self.at + 1}: {reason}")
 
     def rest(self) -> str:
@@ -327,7 +328,6 @@ class _Reader:
         found = pattern.match(self.text, self.at)
         if found is None:
             self.fail(f"expected {what}, found {self.text[self.at : self.at + 20]!r}")
-            raise AssertionError
         self.at = found.end()
         return found
 
@@ -400,7 +400,6 @@ class _Reader:
         shape = self._shape()
         if shape is None or None in shape:
             self.fail("a tensor has a full shape")
-            raise AssertionError
         full_shape = tuple(size for size in shape if size is not None)
         if self.text.startswith("...", self.at):
             self.fail("this tensor was elided; print the graph with full=True to read it back")

@@ -1,0 +1,74 @@
+"""Control edges that order nothing: both ends are kept in order by other edges, or nothing before the edge has an effect."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tfjit.passes.context import PassContext
+from tfjit.passes.evaluate import CONTROL_FLOW
+from tfjit.passes.view import CONTROL, SOURCE, DataflowGraph, Node
+
+MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
+
+# stateful by their OpDef only so that they are neither folded nor merged
+_PURE: Final = frozenset({"_Arg", "_DeviceArg", "Placeholder", "PlaceholderV2", "VarHandleOp", "Variable", "VariableV2"})
+# stateless by their OpDef, but run for the error they may raise
+_CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2", "EnsureShape"})
+
+
+def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Remove a control edge when every effect that it puts before its end stands before it by other edges too.
+
+    Before:  read -> a -> b -> y    a -> NoOp -> ^y        After:  read -> a -> b -> y
+    An effect is a stateful op, the read of a reference, or a check. Gradients are full of such edges (tf.tuple ties the gradients
+    of one op together), and they keep nodes from fusing and buffers from dying.
+    Keeps: the order of any two effects, and which effects happen before each node. Graphs with control flow are left alone:
+    there a control edge also says whether a node runs.
+    """
+    if any(node.op in CONTROL_FLOW for node in graph.op_nodes()):
+        return
+    order = graph.topological_order()
+    effects = {name: index for index, name in enumerate(name for name in order if _has_effect(graph, graph.node(name)))}
+    if len(effects) > MAX_EFFECTS:
+        ctx.log("", f"control edges stay: {len(effects)} nodes with effects, above the limit of {MAX_EFFECTS}")
+        return
+    done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
+    dropped = 0
+    for name in order:
+        waits: list[str] = []
+        before = 0
+        for src, keyed in graph._pred[name].items():
+            if src == SOURCE:
+                continue
+            if any(data["dst_input"] != CONTROL for data in keyed.values()):
+                before |= done[src]
+            if any(data["dst_input"] == CONTROL for data in keyed.values()):
+                waits.append(src)
+        # the widest first, so that those it covers go; ties by id for a fixed result
+        for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
+            if done[src] & ~before:
+                before |= done[src]
+            else:
+                graph.remove_control_edge(src, name)
+                dropped += 1
+        if name in effects:
+            before |= 1 << effects[name]
+        done[name] = before
+    if dropped:
+        _tie_loose_ends(graph)
+        ctx.log("", f"{dropped} control edges dropped")
+
+
+def _has_effect(graph: DataflowGraph, node: Node) -> bool:
+    if node.op in _PURE:
+        return False
+    if node.is_stateful or node.op in _CHECKS or node.op_def is None:
+        return True
+    return any(graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name))
+
+
+def _tie_loose_ends(graph: DataflowGraph) -> None:
+    """Give nodes that have lost their only input a tie to the source. Ties to the sink mean "asked for": none are made."""
+    for node in graph.op_nodes():
+        if not graph._pred[node.name]:
+            graph.add_control_edge(SOURCE, node.name)
