@@ -110,6 +110,7 @@ def build(graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = Non
     runner.dump("input", working)
     for pass_ in options.passes if options.passes is not None else GRAPH_PASSES:
         runner.run(pass_, working)
+    raise_unplaced(working, working)
     began = time.perf_counter()
     partitions = partition(working, ctx)
     after = sum(part.graph.num_op_nodes for part in partitions)

@@ -51,24 +51,21 @@ def place(graph: DataflowGraph, ctx: PassContext) -> None:
     """Give every node that has no assigned device one of `options.devices`.
 
     Before:  v=VariableV2 @/cpu:1 -> Assign -> y      After:  v and Assign on CPU:1, y on CPU:0
-    Keeps: what is assigned already. Nodes that share a `loc:@` class, a reference or a resource share a device; a node without
-    inputs goes where all its consumers are, shapes follow their input.
-    Raises InvalidArgumentError naming the first node that cannot be placed.
-    Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
-    """
-    place_graph(graph, ctx.options, ctx)
-    raise_unplaced(graph, graph)
-
-
-def place_graph(graph: DataflowGraph, options: PassOptions, ctx: PassContext | None = None) -> None:
-    """Place a session's whole graph, or what extending it has added: variables so get one device for all runs.
-
+    Keeps: what is assigned already, so a session places its whole graph, and again what extending it adds: variables get one
+    device for all runs. Nodes that share a `loc:@` class, a reference or a resource share a device; a node without inputs goes
+    where all its consumers are, shapes follow their input.
     A node that cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need it; with
     `options.strict_placement` the first one raises InvalidArgumentError here.
+    Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
     """
-    _Placer(graph, ctx or PassContext(options=options)).run()
-    if graph.unplaced and options.strict_placement:
+    _Placer(graph, ctx).run()
+    if graph.unplaced and ctx.options.strict_placement:
         raise_unplaced(graph, graph)
+
+
+def place_graph(graph: DataflowGraph, options: PassOptions) -> None:
+    """`place` for a session, which has options and no run yet."""
+    place(graph, PassContext(options=options))
 
 
 def raise_unplaced(graph: DataflowGraph, needed: DataflowGraph) -> None:
