@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
 import math
-from builtins import range as list_range
 from typing import Any
 
 import numpy as np
@@ -140,9 +140,9 @@ def _broadcast_gradient_args(c: ShapeContext) -> Shapes:
 
 
 def _range(c: ShapeContext) -> Shapes:
-    for i in range(3):
+    for i in builtins.range(3):
         c.with_rank(i, 0)
-    values = [c.constant(i) for i in range(3)]
+    values = [c.constant(i) for i in builtins.range(3)]
     start, limit, delta = values
     if start is None or limit is None or delta is None:
         return [(None,)]
@@ -159,7 +159,7 @@ def _range(c: ShapeContext) -> Shapes:
 
 
 def _linspace(c: ShapeContext) -> Shapes:
-    for i in range(3):
+    for i in builtins.range(3):
         c.with_rank(i, 0)
     num = c.constant(2)
     if num is None:
@@ -238,7 +238,7 @@ def _diag_part(c: ShapeContext) -> Shapes:
     rank = len(shape)
     if rank % 2 or rank <= 0:
         raise fail(f"Input must have even and non-zero rank, input rank is {rank}")
-    return [tuple(c.merge_dim(shape[i], shape[i + rank // 2]) for i in range(rank // 2))]
+    return [tuple(c.merge_dim(shape[i], shape[i + rank // 2]) for i in builtins.range(rank // 2))]
 
 
 def _empty(c: ShapeContext) -> Shapes:
@@ -629,8 +629,8 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     with name_scope(name, "meshgrid", args):
         vectors = [convert_to_tensor(a) for a in args]
         n = len(vectors)
-        order = [1, 0, *list_range(2, n)] if indexing == "xy" and n > 1 else list(list_range(n))
-        parts = [reshape(v, [-1 if i == order[k] else 1 for i in list_range(n)]) for k, v in enumerate(vectors)]
+        order = [1, 0, *builtins.range(2, n)] if indexing == "xy" and n > 1 else list(builtins.range(n))
+        parts = [reshape(v, [-1 if i == order[k] else 1 for i in builtins.range(n)]) for k, v in enumerate(vectors)]
         sizes = [size(v) for v in vectors]
         full = call("Pack", None, values=[sizes[k] for k in order] if indexing == "xy" and n > 1 else sizes, axis=0)
         return [broadcast_to(p, full) for p in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,7 +32,7 @@ def _merge(c: ShapeContext) -> Shapes:
     for other in c.inputs[1:]:
         if shape is None or other is None or len(other) != len(shape):
             return [None, ()]
-        shape = tuple(x if x == y else None for x, y in zip(shape, other))
+        shape = builtins.tuple(x if x == y else None for x, y in zip(shape, other))
     return [shape, ()]
 
 
@@ -143,7 +144,7 @@ def no_op(name: str | None = None) -> Operation:
 def _operations(values: Iterable[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, builtins.tuple)):
             found.extend(_operations(value))
         elif isinstance(value, dict):
             found.extend(_operations(value.values()))

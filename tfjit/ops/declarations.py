@@ -6,7 +6,7 @@ FAMILIES: Final = (
     "array",
     "control_flow",
     "elementwise",
-    "matmul",
+    "matrix_product",
     "convolution",
     "normalization",
     "pooling",

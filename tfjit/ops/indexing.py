@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builtins import slice as _builtin_slice
+import builtins
 from typing import Any
 
 import numpy as np
@@ -564,7 +564,7 @@ def slice_helper(value: Tensor, entries: Any) -> Tensor:
     begin_mask = end_mask = ellipsis_mask = new_axis_mask = shrink_axis_mask = 0
     for i, entry in enumerate(entries):
         bit = 1 << i
-        if isinstance(entry, _builtin_slice):
+        if isinstance(entry, builtins.slice):
             for part in (entry.start, entry.stop, entry.step):
                 if part is not None:
                     _check_index(part)
@@ -715,14 +715,14 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
         if given is not None:
             value.shape[axis : axis + rank].assert_is_compatible_with(chosen.shape)
         sizes = create("Shape", None, input=value).outputs[0]
-        lead = create("Prod", None, input=slice_helper(sizes, _builtin_slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
+        lead = create("Prod", None, input=slice_helper(sizes, builtins.slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
         merged = create(
             "ConcatV2",
             None,
             values=[
-                slice_helper(sizes, _builtin_slice(None, axis)),
+                slice_helper(sizes, builtins.slice(None, axis)),
                 create("Pack", None, values=[lead], axis=0).outputs[0],
-                slice_helper(sizes, _builtin_slice(axis + rank, None)),
+                slice_helper(sizes, builtins.slice(axis + rank, None)),
             ],
             axis=0,
         ).outputs[0]

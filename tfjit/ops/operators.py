@@ -12,7 +12,7 @@ from tfjit.ops import elementwise as e
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.indexing import slice_helper
-from tfjit.ops.matmul import matmul
+from tfjit.ops.matrix_product import matmul
 
 Binary = Callable[..., Tensor]
 
