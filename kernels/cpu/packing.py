@@ -73,10 +73,14 @@ class PanelPlan:
     def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
         """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
         if self.form == "dots":
-            return cover.pointers(dot_tiles(self.tile), (1, 1))
+            return cover.pointers(dot_tiles(self.tile), 1) * 2
         if self.form == "in place":
-            return cover.pointers(in_place_tiles(self.tile), IN_PLACE_VECTORS)
-        return cover.pointers(matmul_tiles(self.tile, transposed))
+            wide, narrow = (cover.pointers(in_place_tiles(self.tile), vectors) for vectors in IN_PLACE_VECTORS)
+            return wide + narrow
+        # a width that no panel has must not be waited for
+        widths = {panel.vectors for panel in self.panels}
+        found = {vectors: cover.pointers(matmul_tiles(self.tile, vectors, transposed), vectors) for vectors in widths}
+        return found.get(VECTORS, found.get(1, ())) + found.get(1, found.get(VECTORS, ()))
 
     @property
     def starts(self) -> list[int]:

@@ -49,20 +49,23 @@ def tile_of(dtype: DType) -> Tile:
 
 
 @functools.cache
-def matmul_tiles(tile: Tile, transposed: bool = False) -> KernelSource:
-    """Micro-kernels of heights 1..tile.height, one and VECTORS vectors wide. transposed: A's rows lie side by side in memory."""
+def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSource:
+    """Micro-kernels of heights 1..tile.height, `vectors` wide. transposed: A's rows lie side by side in memory.
+
+    A table a width, since they take seconds to compile: a graph waits only for what it needs, and two processes share the work.
+    """
     s = Source()
-    s.line(f"# matmul tiles {tile.kind} {tile.isa}, up to {tile.height} x {tile.columns}" + (", A transposed" if transposed else ""))
+    width = vectors * tile.lanes
+    s.line(f"# matmul tiles {tile.kind} {tile.isa}, up to {tile.height} x {width}" + (", A transposed" if transposed else ""))
     s.line("from tfjit.kernels.cpu.vector_ir import matmul_tile")
     entries = []
-    for vectors in (1, VECTORS):
-        for height in range(1, tile.height + 1):
-            name = tile_entry(height, vectors)
-            s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {transposed}, {tile.fused})")
-            with s.block(f"def {name}({_ARGUMENTS}):"):
-                s.line(f"emit_{name}({_ARGUMENTS})")
-            entries.append(name)
-    title = f"matmul tiles {tile.kind} {tile.isa}" + (" transposed" if transposed else "")
+    for height in range(1, tile.height + 1):
+        name = tile_entry(height, vectors)
+        s.line(f"emit_{name} = matmul_tile({tile.kind!r}, {tile.lanes}, {height}, {vectors}, {transposed}, {tile.fused})")
+        with s.block(f"def {name}({_ARGUMENTS}):"):
+            s.line(f"emit_{name}({_ARGUMENTS})")
+        entries.append(name)
+    title = f"matmul tiles {tile.kind} {tile.isa} x {width}" + (" transposed" if transposed else "")
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
@@ -122,10 +125,11 @@ class RowCover:
     height: int
     tall: int
 
-    def pointers(self, source: KernelSource, widths: tuple[int, int] = (VECTORS, 1)) -> tuple[Pointer, ...]:
-        """Addresses of four micro-kernels: tall and low in vectors of widths[0], then of widths[1]."""
+    def pointers(self, source: KernelSource, vectors: int) -> tuple[Pointer, Pointer]:
+        """Addresses of the tall and the low micro-kernel, `vectors` wide."""
         low = max(1, self.height - 1)
-        return tuple(Pointer("code", source=source, entry=tile_entry(h, vectors)) for vectors in widths for h in (self.height, low))
+        tall, short = (Pointer("code", source=source, entry=tile_entry(height, vectors)) for height in (self.height, low))
+        return tall, short
 
 
 def cover(rows: int, max_height: int) -> RowCover:

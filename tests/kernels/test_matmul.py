@@ -82,7 +82,8 @@ def test_kernels_do_not_depend_on_sizes() -> None:
         call = matmul.matmul_call((TensorSpec(dtypes.float32, (m, k)), TensorSpec(dtypes.float32, (k, n))))
         return {s.digest for s in call.sources()}
 
-    assert sources(1, 2, 3) == sources(700, 800, 900)
+    assert sources(4, 2, 3) < sources(700, 800, 900)  # these also have full panels, whose tiles are a table of their own
+    assert sources(4, 20, 130) == sources(700, 800, 900)
 
 
 def test_big_products_are_cut_and_small_ones_are_not() -> None:

@@ -19,7 +19,7 @@ SOURCES = {
     "matmul_norm_residual_relu6": matmul.matmul_source(TILE, FUSED),
     "conv2d": conv.conv_source(TILE, PLAIN),
     "channelwise": channelwise.channelwise_source(TILE, PLAIN),
-    "matmul_tiles": tiles.matmul_tiles(TILE),
+    "matmul_tiles": tiles.matmul_tiles(TILE, tiles.VECTORS),
 }
 
 
