@@ -113,9 +113,10 @@ class _Fuser:
             raise _Refused(f"more than {MAX_OUTPUTS} results are needed outside")
         if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
             raise _Refused(f"more than {MAX_INPUTS} inputs")
+        if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
+            plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
         if not plain:
-            group, _ = self.maker.make([*producer.members, *consumer.members], kind, anchor)
-            self.maker.check(group)
+            self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
         merged = drafts.merge(producer, consumer, level)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
         self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}")
@@ -174,7 +175,8 @@ class _Fuser:
             if self.roles.is_free(name) and not (self.drafts.consumers_of(name) & inside):
                 inside.discard(name)
         for name in members:
-            if name in inside and self.roles.is_free(name) and self.drafts.sources[name][0][0] not in inside:
+            before = {src for src, _ in self.drafts.sources[name]}.union(self.drafts.waits[name])
+            if name in inside and self.roles.is_free(name) and not before & inside:
                 inside.discard(name)
         if draft.anchor and draft.anchor not in inside:
             return []

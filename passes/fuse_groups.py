@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework import elementwise
 from tfjit.kernels.cpu import fused
+from tfjit.kernels.cpu.region import BIAS
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.fuse_roles import ANCHOR_KINDS, REDUCTIONS
@@ -58,8 +60,8 @@ class GroupMaker:
         value = self.roles.value(*self.drafts.sources[name][slot])
         return {} if value is None else {slot: value}
 
-    def make(self, members: Sequence[str], kind: str, anchor: str) -> tuple[FusedGroup, list[tuple[str, int]]]:
-        """The group of these members and, for each of its outputs, the (node, slot) it is."""
+    def make(self, members: Sequence[str], kind: str, anchor: str, trial: bool = False) -> tuple[FusedGroup, list[tuple[str, int]]]:
+        """The group of these members and, for each of its outputs, the (node, slot) it is. trial: without reason and costs."""
         ordered = sorted(members, key=self.drafts.position.__getitem__)
         inside = {name: k for k, name in enumerate(ordered)}
         for name in ordered:
@@ -83,7 +85,7 @@ class GroupMaker:
         specs = tuple(spec for _, spec in inputs)
         refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
         group = FusedGroup(kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0))
-        return _described(group), outputs
+        return group if trial else _described(group), outputs
 
     def _inputs(
         self, ordered: Sequence[str], inside: dict[str, int], anchor: str
@@ -126,6 +128,21 @@ class GroupMaker:
         if not found:  # nobody takes a tensor: the last member was a target
             found.append((ordered[-1], 0))
         return found
+
+    def suits_epilogue(self, name: str, producer: set[str] | Sequence[str], space: Sequence[int]) -> bool:
+        """Whether a node's operands plainly have forms that an epilogue over products of shape `space` reads; False when it takes a
+        closer look to tell.
+        """
+        spec = self.spec(name)
+        if spec.outputs[0].shape != tuple(space) or spec.op == "Select" or spec.attrs.get("data_format") in (b"NCHW", "NCHW"):
+            return False
+        inside = set(producer)
+        for (src, _), tensor in zip(self.drafts.sources[name], spec.inputs):
+            shape = tensor.shape
+            plain = shape == tuple(space) or (src not in inside and (tensor.size == 1 or shape == tuple(space[-1:])))
+            if not plain or (spec.op in BIAS and shape != tuple(space) and shape != tuple(space[-1:])):
+                return False
+        return elementwise.lookup(spec.op) is not None or spec.op in BIAS
 
     def check(self, group: FusedGroup) -> None:
         """Raise Unsupported where the template of the group's kind does not take it."""

@@ -235,7 +235,10 @@ def specialized(group: FusedGroup, inputs: Sequence[TensorSpec]) -> FusedGroup:
     """The group for inputs of these shapes; the group itself when it was made for them."""
     if all(own.shape == given.shape for own, given in zip(group.inputs, inputs)):
         return group
-    return group.with_input_shapes([t.shape for t in inputs])
+    try:
+        return group.with_input_shapes([t.shape for t in inputs])
+    except ValueError as error:  # the members' own kernels say it as TensorFlow does
+        raise Unsupported(str(error)) from error
 
 
 @native("_Fused")
