@@ -1,4 +1,4 @@
-"""The kernel of a `_Fused` node: from a group to the template that serves it, and its plain NumPy answer."""
+"""The kernel of a `_Fused` node: from a group to the template that serves it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from tfjit.kernels.registry import (
     Word,
     find_native,
     native,
-    reference,
 )
 
 if TYPE_CHECKING:
@@ -251,8 +250,3 @@ def _fused(spec: NodeSpec) -> NativeCall:
             return chained_call(group, spec.constants)
         except Unsupported as also:
             raise Unsupported(f"{refused}; and one by one: {also}") from None
-
-
-@reference("_Fused")
-def _fused_reference(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> list[Any]:
-    return spec.attrs["group"].run_reference(inputs)

@@ -1,0 +1,16 @@
+"""The plain answer of a fused group: its members' own reference kernels, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfjit.kernels.registry import NodeSpec, reference
+
+
+@reference("_Fused")
+def _fused(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> list[Any]:
+    results: list[Any] = spec.attrs["group"].run_reference(inputs)
+    return results
