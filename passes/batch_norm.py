@@ -38,8 +38,8 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     addend = offset - mean * factor
     rank = 5 if layout in (b"NDHWC", b"NCDHW") else 4
     shape = (-1,) if layout in (b"NHWC", b"NDHWC") else (-1,) + (1,) * (rank - 2)
-    a = add_constant(graph, node, "scale", factor.astype(np.float32).reshape(shape))
-    b = add_constant(graph, node, "offset", addend.astype(np.float32).reshape(shape))
+    a = add_constant(graph, ctx, node, "scale", factor.astype(np.float32).reshape(shape))
+    b = add_constant(graph, ctx, node, "offset", addend.astype(np.float32).reshape(shape))
     output = node.output_shapes[0]
     scaled = graph.add_node_op(
         graph.new_name(f"{node.name}/mul"), "Mul", [x, (a.name, 0)], {"T": dtypes.float32}, like=node, output_shapes=(output,)

@@ -66,8 +66,11 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     return f"dropped for '{src}'" if slot == 0 else f"dropped for '{src}:{slot}'"
 
 
-def add_constant(graph: DataflowGraph, like: Node, what: str, value: np.ndarray) -> Node:
-    """A new Const "<node>/<what>/_<n>" beside a node, with its device and origin. The value is frozen."""
+def add_constant(graph: DataflowGraph, ctx: PassContext, like: Node, what: str, value: np.ndarray) -> Node:
+    """A new Const "<node>/<what>/_<n>" beside a node, with its device and origin. The value is frozen.
+
+    In a graph with control flow it waits for the node's first input: so it is in the same loop or branch.
+    """
     value = np.ascontiguousarray(value).reshape(value.shape)
     if value.flags.writeable:
         value.setflags(write=False)
@@ -75,5 +78,5 @@ def add_constant(graph: DataflowGraph, like: Node, what: str, value: np.ndarray)
         graph.new_name(f"{like.name}/{what}"), "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=like
     )
     made.output_shapes = (value.shape,)
-    graph.add_control_edge(SOURCE, made.name)
+    graph.add_control_edge(graph.inputs(like.name)[0][0] if ctx.scratch.get("control_flow") else SOURCE, made.name)
     return made

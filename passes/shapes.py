@@ -127,6 +127,9 @@ class _Inference:
             return ()
         if node.op_def is None or node.op in ("_Arg", "_Recv", "_HostRecv"):
             return known
+        if node.op == "Enter":
+            # its shape function must forget the shape, since the loop may change it; here loops are followed round
+            return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
         if registry.shape_fn(node.op) is None:

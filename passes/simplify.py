@@ -24,6 +24,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
+    ctx.scratch["control_flow"] = any(node.op in CONTROL_FLOW for node in graph.op_nodes())
     for name in graph.topological_order():
         if name not in graph:
             continue
@@ -112,7 +113,7 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     if first.op != "Transpose" or graph.control_inputs(src):
         shape = tensor_shape(graph, src, slot)
         if is_static(shape) and shape is not None and [a for a in axes if shape[a] != 1] == [a for a in range(len(axes)) if shape[a] != 1]:
-            return _become_reshape(graph, node, src, slot)
+            return _become_reshape(graph, ctx, node, src, slot)
         return None
     inner, (inner_perm_src, inner_perm_slot) = graph.inputs(src)
     inner_perm = constant(graph, ctx, inner_perm_src, inner_perm_slot)
@@ -125,20 +126,20 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
         return drop(graph, node, *inner)
     value = np.array(joined, dtype=perm.dtype)
     value.setflags(write=False)
-    made = add_constant(graph, node, "perm", value)
     graph.replace_input(node.name, 0, *inner)
+    made = add_constant(graph, ctx, node, "perm", value)
     graph.replace_input(node.name, 1, made.name, 0)
     return f"joined with '{src}'"
 
 
-def _become_reshape(graph: DataflowGraph, node: Node, src: str, slot: int) -> str | None:
+def _become_reshape(graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int) -> str | None:
     """A transpose that only moves axes of size 1 moves no element."""
     shape = node.output_shapes[0]
     if not is_static(shape) or shape is None:
         return None
     value = np.array(shape, dtype=np.int32)
     value.setflags(write=False)
-    made = add_constant(graph, node, "shape", value)
+    made = add_constant(graph, ctx, node, "shape", value)
     dtype = tensor_dtype(graph, src, slot).base_dtype
     graph.change_op(node.name, "Reshape", [(src, slot), (made.name, 0)], {"T": dtype, "Tshape": made.output_dtypes[0]})
     return "only axes of size 1 move: a Reshape"

@@ -7,6 +7,7 @@ import pytest
 
 from tests.passes.reference_run import lowered
 from tfjit.framework import dtypes
+from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import _has_effect, drop_control_edges
 from tfjit.passes.feeds import lower_feeds

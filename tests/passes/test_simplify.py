@@ -266,3 +266,26 @@ def test_batch_norm_in_training_or_with_used_statistics_stays() -> None:
     graph, ctx = lowered(text, {"x:0": x}, ["y:0", "y:1"])
     run_passes(graph, PASSES, ctx)
     assert graph.node("y").op == "FusedBatchNormV3" and any("its outputs [1] are used" in said for _, _, said in ctx.messages)
+
+
+def test_constants_made_in_a_loop_belong_to_it() -> None:
+    graph, ctx = lowered(
+        """
+        x = Placeholder(shape=<2,3,4>)
+        e = Enter(x, frame_name=b'loop')
+        m = Merge(e, n)
+        p = Const(^m, dtype=int32, value=int32<3>[1, 2, 0])
+        a = Transpose(m, p)
+        b = Transpose(a, p)
+        l = Less(m, m)
+        c = LoopCond(l)
+        s = Switch(m, c)
+        n = NextIteration(b)
+        o = Exit(s)
+        """,
+        {"x:0": np.zeros((2, 3, 4), np.float32)},
+        ["o:0"],
+    )
+    run_passes(graph, (simplify,), ctx)
+    made = graph.inputs("b")[1][0]
+    assert graph.node(made).attrs["value"].tolist() == [2, 0, 1] and graph.control_inputs(made) == ["m"]
