@@ -16,7 +16,7 @@ from numba import boolean, complex64, complex128, float32, float64, int8, int16,
 
 from numba.core.registry import cpu_target
 
-from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, measure, trigonometric  # noqa: F401  (they register their functions)
+from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, measure, special, trigonometric  # noqa: F401  (they register their functions)
 from tfjit.kernels.vmath.emit import find, intrinsic_for
 
 __all__ = [
@@ -31,9 +31,10 @@ def __getattr__(name: str) -> Any:
         # the name usually comes up inside a compilation, which has read Numba's registries already
         cpu_target.typing_context.refresh()
     else:
-        loops = importlib.import_module("tfjit.kernels.vmath.special_loops")
-        value = getattr(loops, name, None)
-        if value is None or name.startswith("_"):
+        value = None if name.startswith("_") else importlib.import_module("tfjit.kernels.vmath.special_loops").find(name)
+        if value is None:
             raise AttributeError(f"vmath has no function {name}")
+        # these bring registrations of their own
+        cpu_target.typing_context.refresh()
     globals()[name] = value
     return value

@@ -1,4 +1,4 @@
-"""Error functions (the f32 `erf` is in `elementary`)."""
+"""The float32 error functions that `elementary` has not, and what is built on them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,6 @@ def _erfc_positive(a: Value, fit: c.Polynomial, limit: float) -> Value:
     decay = exp(-square)
     decay = decay - decay * fma(a, a, -square)
     return decay * polynomial(t, fit) / a.mad(2.0, 1.0)
-
-
-@scalar("f64")
-def erf(x: Value) -> Value:
-    """Error function; 1.5 ULP."""
-    a = fabs(x)
-    z = x * x
-    return where(a < 1.0, x.mad(polynomial(z, c.ERF64), x), copysign(1.0 - _erfc_positive(a, c.ERFC64, 6.5), x))
-
-
-@scalar("f64")
-def erfc(x: Value) -> Value:
-    """Complementary error function; 3 ULP."""
-    a = fabs(x)
-    tail = _erfc_positive(a, c.ERFC64, 28.0)
-    small = 1.0 - x.mad(polynomial(x * x, c.ERF64), x)
-    y = where(x < 0.0, 2.0 - tail, tail)
-    return where(x.isnan(), x, where(a < 0.5, small, y))
 
 
 @scalar("f32", name="erfc")

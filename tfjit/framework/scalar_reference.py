@@ -6,11 +6,12 @@ written as steps over the arrays themselves rather than in float64. Subnormals a
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tfjit.framework import special, special_series
 from tfjit.framework.dtypes import DType
 
 Array = Any  # an ndarray or NumPy scalar; NumPy's own stubs do not know ml_dtypes' types
@@ -407,11 +408,49 @@ def _float_to_int(x: Array, target: np.dtype[Any]) -> Array:
     return np.where(inside, value, outside).astype(target)
 
 
-def erf(x: Array) -> Array:
-    """Error function."""
-    return _through_float32(lambda v: np.vectorize(math.erf, otypes=[v.dtype])(v))(x)
+def _in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A float64 function for every float dtype: computed wide, rounded once."""
+
+    def wrapped(*operands: Array) -> Array:
+        wide = function(*(x.astype(np.float64) for x in operands))
+        return wide.astype(operands[0].dtype)
+
+    return wrapped
 
 
-def erfc(x: Array) -> Array:
-    """Complementary error function."""
-    return _through_float32(lambda v: np.vectorize(math.erfc, otypes=[v.dtype])(v))(x)
+def _special(name: str) -> Callable[..., Array]:
+    """The function of `special`, as one of arrays."""
+    function = getattr(special, name)
+    return _in_float64(lambda x: function(special.NUMPY, x))
+
+
+erf = _special("erf")
+erfc = _special("erfc")
+erfinv = _special("erfinv")
+ndtri = _special("ndtri")
+lgamma = _special("lgamma")
+digamma = _special("digamma")
+dawsn = _special("dawsn")
+expint = _special("expint")
+fresnel_cos = _special("fresnel_cos")
+fresnel_sin = _special("fresnel_sin")
+spence = _special("spence")
+bessel_i0 = _special("bessel_i0")
+bessel_i0e = _special("bessel_i0e")
+bessel_i1 = _special("bessel_i1")
+bessel_i1e = _special("bessel_i1e")
+bessel_j0 = _special("bessel_j0")
+bessel_j1 = _special("bessel_j1")
+bessel_k0 = _special("bessel_k0")
+bessel_k0e = _special("bessel_k0e")
+bessel_k1 = _special("bessel_k1")
+bessel_k1e = _special("bessel_k1e")
+bessel_y0 = _special("bessel_y0")
+bessel_y1 = _special("bessel_y1")
+igamma = _in_float64(special_series.NUMPY.igamma)
+igammac = _in_float64(special_series.NUMPY.igammac)
+igamma_grad_a = _in_float64(special_series.NUMPY.igamma_grad_a)
+random_gamma_grad = _in_float64(special_series.NUMPY.random_gamma_grad)
+betainc = _in_float64(special_series.NUMPY.betainc)
+zeta = _in_float64(special_series.NUMPY.zeta)
+polygamma = _in_float64(special_series.NUMPY.polygamma)
