@@ -8,12 +8,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 
 INPUT: Final = -1
 """`Ref.member` of an external input of the group."""
 CONSTANT: Final = -2
 """`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that is no input of the group."""
+
+
+def node_suffix(name: str) -> str:
+    """What marks the node at fault in a message, as TensorFlow's runtime writes it."""
+    return f"\n\t [[{{{{node {name}}}}}]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class FusedGroup:
     def run_reference(self, inputs: Sequence[Any]) -> list[Any]:
         """Every output by the members' own reference kernels, one after the other: the plain answer a fused kernel is checked against.
 
-        Raises LookupError when a member has no reference kernel.
+        Raises LookupError when a member has no reference kernel. Errors of members name the member, not the group.
         """
         values: list[Sequence[Any]] = []
         for member in self.members:
@@ -104,7 +110,13 @@ class FusedGroup:
             if kernel is None:
                 raise LookupError(f"{member.spec.op} ({member.spec.name}) has no reference kernel")
             arguments = [self._value(ref, inputs, values) for ref in member.inputs]
-            values.append(kernel(member.spec, arguments))
+            try:
+                values.append(kernel(member.spec, arguments))
+            except OpError as error:
+                raise type(error)(None, None, error.message + node_suffix(member.spec.name)) from error
+            except ValueError as error:
+                shapes = " vs. ".join(f"[{','.join(map(str, np.shape(a)))}]" for a in arguments)
+                raise InvalidArgumentError(None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}") from error
         return [self._value(ref, inputs, values) for ref in self.outputs]
 
     def _value(self, ref: Ref, inputs: Sequence[Any], values: Sequence[Sequence[Any]]) -> Any:

@@ -23,7 +23,7 @@ from tfjit.kernels.cpu.region import (
     single,
     split_shape,
 )
-from tfjit.kernels.group import INPUT, FusedGroup
+from tfjit.kernels.group import INPUT, FusedGroup, node_suffix
 from tfjit.kernels.program import Program
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -198,11 +198,26 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
         Operand(ref, t.dtype, tuple(0 if n == 1 else b for n, b in zip(region.shape, c_strides(region.shape, t.dtype.size))))
         for ref, t in zip(group.outputs, tensors)
     ]
-    return strided_call(region, results, title or loop_title(region.program))
+    return strided_call(region, results, title or loop_title(region.program), _named_errors(group, region.program))
 
 
-def strided_call(region: Region, results: Sequence[Operand], title: str) -> NativeCall:
-    """Launches of a region whose outputs are laid out as `results` say."""
+def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, str]]:
+    """What the loop may report; where one member alone can be at fault, the message names it."""
+    named = {}
+    for code, (kind, message) in expressions.program_errors(program).items():
+        suspects = []
+        for member in group.members:
+            row = elementwise.lookup(member.spec.op)
+            if row is not None and row.error is not None and row.error.code == code:
+                suspects.append(member.spec.name)
+        if len(group.members) > 1 and len(suspects) == 1:
+            message += node_suffix(suspects[0]).replace("{", "{{").replace("}", "}}")  # it goes through str.format
+        named[code] = (kind, message)
+    return named
+
+
+def strided_call(region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]) -> NativeCall:
+    """Launches of a region whose outputs are laid out as `results` say. errors: as in Launch."""
     operands = [*region.operands, *results]
     count = prod(region.shape)
     moved = sum(o.dtype.size * _touched(region.shape, o) for o in operands)
@@ -234,7 +249,7 @@ def strided_call(region: Region, results: Sequence[Operand], title: str) -> Nati
         if text.pattern == STRIDED:
             words.append(step[-1])
     source = loop_source(region.program, len(dims), described, title)
-    launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=expressions.program_errors(region.program))
+    launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors)
     return NativeCall((launch,), in_place=_in_place(region, results), bytes_moved=moved, flops=flops)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.kernels.launching import KernelError, run_native, tensor
 from tfjit.framework import dtypes as d
 from tfjit.framework import elementwise
+from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.cpu.loop import loop_call
 from tfjit.kernels.cpu.region import collapse, reshape_map, split_shape
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
@@ -178,6 +179,18 @@ def test_integer_division_by_zero_is_reported() -> None:
     assert caught.value.args == ("InvalidArgumentError", "Integer division by zero")
     (result,) = standalone("FloorDiv", x - 50, np.int32(7), out=x)
     np.testing.assert_array_equal(result, (x - 50) // 7)
+
+
+def test_an_error_in_a_group_names_the_member() -> None:
+    g = GroupBuilder(np.arange(5, dtype=np.int32))
+    out = g.op("Neg", g.op("FloorDiv", g.input(0), g.input(0), value=g.arrays[0]), value=g.arrays[0])
+    group = g.group(out)
+    with pytest.raises(KernelError) as caught:
+        run_native(loop_call(group), g.arrays, [group.tensor(out)])
+    assert caught.value.args[1] == "Integer division by zero\n\t [[{{node n0}}]]"
+    with pytest.raises(InvalidArgumentError, match="Integer division by zero") as raised:
+        group.run_reference(g.arrays)
+    assert "{{node n0}}" in raised.value.message
 
 
 def test_reshape_and_transpose_inside_a_loop() -> None:
