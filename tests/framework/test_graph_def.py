@@ -390,6 +390,26 @@ def test_damaged_bytes_give_our_errors(data: st.DataObject) -> None:
         import_graph_def(bytes(damaged), graph=Graph())
 
 
+@pytest.mark.parametrize(
+    ("attr", "value"),
+    [
+        ("_class", "list { i: 3 }"),
+        ("_class", "i: 3"),
+        ("_class", r's: "loc:@x"'),
+        ("_output_shapes", "list { i: 3 }"),
+        ("_output_shapes", "i: 3"),
+    ],
+)
+def test_private_attrs_of_another_kind(attr: str, value: str) -> None:
+    with pytest.raises(InvalidGraphError, match=f"(?s)AttrValue had value with type .* when 'list.*' expected.*'{attr}'.*{{{{node b}}}}"):
+        import_graph_def(ours_of(P + sin("b", "a", **{attr: value})), graph=Graph())
+
+
+def test_colocation_with_bytes_that_are_no_text() -> None:
+    with pytest.raises(InvalidGraphError, match="Node 'b' expects to be colocated with unknown node"):
+        import_graph_def(ours_of(P + sin("b", "a", _class=r'list { s: "loc:@\377" }')), graph=Graph())
+
+
 def test_export_of_a_part_with_shapes() -> None:
     with fresh_graph(Ours) as graph, tf.Graph().as_default() as theirs:
         x = Ours.placeholder("x", [2, None])

@@ -12,7 +12,7 @@ from tfjit.framework import attrs as attr_values
 from tfjit.framework.device_spec import canonical_name, merge_names
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, OpError
 from tfjit.framework.graph import PRODUCER, Graph, check_input, check_inputs, deprecation_error
-from tfjit.framework.op_def import NO_DEFAULT, OpDef, input_dtypes, output_dtypes
+from tfjit.framework.op_def import NO_DEFAULT, AttrDef, OpDef, input_dtypes, output_dtypes
 from tfjit.framework.operation import Operation, Tensor, user_frame
 from tfjit.framework.shape import TensorShape, format_shape, merge
 from tfjit.framework.tensors import CONTENT_TYPES
@@ -20,6 +20,9 @@ from tfjit.framework.tensors import CONTENT_TYPES
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 # A value list longer than this is kept as an array only, and written as tensor_content again.
 _MAX_RAW_BYTES: Final = 1 << 20
+
+# Attrs of any node that the import itself reads.
+_KNOWN_PRIVATE_ATTRS: Final = (AttrDef("_class", "list(string)"), AttrDef("_output_shapes", "list(shape)"))
 
 TensorKey = tuple[str, int]  # node name and output; -1 for a control input
 
@@ -373,7 +376,7 @@ class Importer:
         if groups:
             for group in groups:
                 if group.startswith(b"loc:@"):
-                    other = group[5:].decode()
+                    other = group[5:].decode(errors="replace")
                     if other not in self.index:
                         raise InvalidGraphError(node, None, f"Node '{node.name}' expects to be colocated with unknown node '{other}'")
         if groups and any(g.startswith(b"loc:@") for g in groups):
@@ -447,6 +450,9 @@ def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes
             if len(serialized) <= _MAX_RAW_BYTES:
                 raw = raw or {}
                 raw[name] = serialized
+    for attr in _KNOWN_PRIVATE_ATTRS:
+        if attr.name in values:
+            attr_values.check(values[attr.name], attr)
     for attr in op_def.attrs:
         value = values.get(attr.name, NO_DEFAULT)
         if value is NO_DEFAULT:

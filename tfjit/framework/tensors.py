@@ -6,6 +6,7 @@ values keep their type. With a shape, missing elements repeat the last one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -174,9 +175,10 @@ def from_proto(proto: Any) -> Any:
         flat = np.fromiter(values, element, count=given)
     if given < size:
         # A zero-strided view would be smaller, but kernels take contiguous buffers.
-        full = np.empty(size, dtype=flat.dtype)
-        full[:given] = flat
-        full[given:] = flat[-1] if given else 0
+        full = np.zeros(size, dtype=flat.dtype)  # pages that nothing is written to cost nothing
+        if given:
+            full[:given] = flat
+            full[given:] = flat[-1]
         flat = full
     elif given > size:
         flat = flat[:size].copy()
@@ -191,11 +193,18 @@ def from_proto(proto: Any) -> Any:
 
 
 def _check_memory(nbytes: int, dtype: DType, shape: tuple[int, ...]) -> None:
-    # A few bytes of message may claim any size: refuse before NumPy tries.
-    if nbytes > 1 << 40:
+    # A few bytes of message may claim any size: refuse before the system kills the process for it.
+    if nbytes > 1 << 32 and nbytes > _physical_memory():
         raise InvalidArgumentError(
             None, None, f"Cannot parse tensor from proto: {dtypes.short_name(dtype)} of shape {format_shape(shape)} is too large"
         )
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):  # not on every system
+        return 1 << 36
 
 
 def _strings_from_proto(proto: Any, shape: tuple[int, ...], size: int) -> np.ndarray:
