@@ -6,7 +6,7 @@ from typing import Final
 
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import CONTROL_FLOW
-from tfjit.passes.view import CONTROL, SOURCE, DataflowGraph, Node
+from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph, Node
 
 MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
 
@@ -40,23 +40,44 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
         for src, keyed in graph._pred[name].items():
             if src == SOURCE:
                 continue
-            if any(data["dst_input"] != CONTROL for data in keyed.values()):
+            slots = [data["dst_input"] for data in keyed.values()]
+            if max(slots) != CONTROL:
                 before |= done[src]
-            if any(data["dst_input"] == CONTROL for data in keyed.values()):
+            if CONTROL in slots:
                 waits.append(src)
-        # the widest first, so that those it covers go; ties by id for a fixed result
-        for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
-            if done[src] & ~before:
-                before |= done[src]
-            else:
-                graph.remove_control_edge(src, name)
-                dropped += 1
+        before, loose = _cover(graph, waits, before, done)
+        for src in loose:
+            graph.remove_control_edge(src, name)
+        dropped += len(loose)
         if name in effects:
             before |= 1 << effects[name]
         done[name] = before
+    # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it replaced may go
+    asked, taken_over = [], []
+    for edge in graph.edges_into(SINK):
+        if edge.src != SOURCE:
+            kept = edge.src in ctx.spec.targets or (not graph.node(edge.src).output_dtypes and graph.node(edge.src).op != "NoOp")
+            (asked if kept else taken_over).append(edge.src)
+    before = 0
+    for name in asked:
+        before |= done[name]
+    for src in _cover(graph, taken_over, before, done)[1]:
+        graph.remove_control_edge(src, SINK)
+        dropped += 1
     if dropped:
         _tie_loose_ends(graph)
         ctx.log("", f"{dropped} control edges dropped")
+
+
+def _cover(graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]) -> tuple[int, list[str]]:
+    """(effects before a node with its control inputs `waits`, those of them that add none). The widest are taken first; ids break ties."""
+    loose = []
+    for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
+        if done[src] & ~before:
+            before |= done[src]
+        else:
+            loose.append(src)
+    return before, loose
 
 
 def _has_effect(graph: DataflowGraph, node: Node) -> bool:

@@ -32,11 +32,8 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes make everything static known.
     A node whose inputs contradict each other is left unknown: the run itself reports it, in its kernel's words.
     """
-    if ctx.scratch.get("infer_shapes") and all(
-        shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes
-    ):
+    if ctx.scratch.get("infer_shapes"):
         return  # an earlier inference has left nothing open
-    ctx.scratch["infer_shapes"] = True
     inference = _Inference(graph, ctx)
     for round in range(_MAX_ROUNDS + 1):
         inference.give_up = round == _MAX_ROUNDS
@@ -45,6 +42,9 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
             break
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
+    # Only a complete inference stands: what a pass makes known later (a default taken for an unfed placeholder) may contradict
+    # a shape that was inferred from what was known before.
+    ctx.scratch["infer_shapes"] = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
     ctx.values.clear()
     ctx.values.update(inference.values)
 

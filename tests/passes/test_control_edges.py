@@ -11,7 +11,10 @@ from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import _has_effect, drop_control_edges
 from tfjit.passes.feeds import lower_feeds
+from tfjit.passes.pipeline import run_passes
 from tfjit.passes.prune import ancestors, prune
+from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.simplify import simplify
 from tfjit.passes.view import SINK, DataflowGraph
 
 X = np.ones(2, np.float32)
@@ -78,6 +81,24 @@ def test_effects_keep_their_order(lines: str, waiting: tuple[str, str]) -> None:
     names = [line.split("=")[0].strip() for line in lines.split("\n")]
     graph = _dropped(text + lines, [], tuple(names))
     assert graph.control_inputs(waiting[0]) == [waiting[1]]
+
+
+def test_what_a_fetched_identity_waited_for() -> None:
+    graph, ctx = lowered(
+        """
+        x = Placeholder(shape=<2>)
+        a = Neg(x)
+        n = NoOp(^a)
+        w = NoOp()
+        y = Exp(x)
+        i = Identity(y, ^n)
+        """,
+        {"x:0": X},
+        ["i:0"],
+        ("w",),
+    )
+    run_passes(graph, (infer_shapes, simplify, drop_control_edges, prune), ctx)
+    assert {node.name for node in graph.op_nodes()} == {"_arg_x_0_0", "y", "_retval_i_0_0", "w"}, "w was asked for"
 
 
 def test_graphs_with_control_flow_are_left_alone() -> None:
