@@ -61,9 +61,7 @@ def main(argv: list[str] | None = None) -> int:
         for script, workloads in known.items():
             print(f"{script}: {', '.join(w.name for w in workloads)}")
         return 0
-    chosen = [
-        w for script, workloads in known.items() for w in workloads if not args.names or script in args.names or w.name in args.names
-    ]
+    chosen = [w for script, workloads in known.items() for w in workloads if not args.names or script in args.names or w.name in args.names]
     unknown = [n for n in args.names if n not in known and not any(n == w.name for ws in known.values() for w in ws)]
     if unknown:
         print(f"unknown benchmark {', '.join(unknown)}; --list shows all", file=sys.stderr)

@@ -47,6 +47,7 @@ class Candidate(ABC):
         for _ in range(3):
             self.run(feeds)
 
+    @abstractmethod
     def close(self) -> None:
         """Free what it holds."""
 
@@ -145,11 +146,16 @@ class Xla(Candidate):
         whole = tf1.wrap_function(lambda: tf1.import_graph_def(message, name=""), [])
         names = [node.name for node in message.node if node.op == "Placeholder"]
         self.feeds = [f"{name}:0" for name in names]
-        part = whole.prune([whole.graph.get_tensor_by_name(n) for n in self.feeds], [whole.graph.get_tensor_by_name(n) for n in self.workload.fetches])
+        part = whole.prune(
+            [whole.graph.get_tensor_by_name(n) for n in self.feeds], [whole.graph.get_tensor_by_name(n) for n in self.workload.fetches]
+        )
         self.compiled = tf.function(lambda *values: part(*values), jit_compile=True)
 
     def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
         return [out.numpy() for out in self.compiled(*(tf_constant(feeds[name]) for name in self.feeds))]
+
+    def close(self) -> None:
+        del self.compiled
 
 
 class NumPy(Candidate):
@@ -163,6 +169,9 @@ class NumPy(Candidate):
 
     def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
         return self.reference(feeds)
+
+    def close(self) -> None:
+        """NumPy holds nothing."""
 
 
 def candidates_for(workload: Workload, peers: bool) -> list[type[Candidate]]:

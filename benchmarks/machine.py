@@ -52,4 +52,6 @@ def measure_limits() -> Limits:
     small_s = _best(lambda: np.copyto(small_target, small), 99)
     triad_s = _best(triad)
     gemm_s = _best(lambda: matrix @ matrix)
-    return Limits(2 * big.nbytes / copy_s / 1e9, 2 * small.nbytes / small_s / 1e9, 5 * big.nbytes / triad_s / 1e9, 2 * 1024**3 / gemm_s / 1e9)
+    return Limits(
+        2 * big.nbytes / copy_s / 1e9, 2 * small.nbytes / small_s / 1e9, 5 * big.nbytes / triad_s / 1e9, 2 * 1024**3 / gemm_s / 1e9
+    )

@@ -16,7 +16,7 @@ import numpy as np
 
 from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
-from tfjit.framework.elementwise import Elementwise, ElementError, lookup
+from tfjit.framework.elementwise import ElementError, Elementwise, lookup
 from tfjit.kernels.program import Program
 from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import Source
@@ -140,9 +140,7 @@ def _row(op: str) -> Elementwise:
     return row
 
 
-def emit_op(
-    op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype: DType, attrs: Mapping[str, Hashable] | None = None
-) -> str:
+def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype: DType, attrs: Mapping[str, Hashable] | None = None) -> str:
     """One expression of the register type of `out_dtype`.
 
     args: names (not expressions: a row may use one twice) of register values of `in_dtypes`. Raises Unsupported for an op without

@@ -46,6 +46,14 @@ def workloads() -> list[Workload]:
     for b, h, c in ((1, 112, 32), (8, 56, 128), (1, 14, 512)):
         name = f"depthwise 3x3 {b}x{h}x{h} {c}"
         found.append(
-            Workload(name, ["y:0"], feeds_of(x=uniform([b, h, h, c])), _depthwise(c), flops=2 * 9 * b * h * h * c, bytes_moved=8 * b * h * h * c, atol=1e-4)
+            Workload(
+                name,
+                ["y:0"],
+                feeds_of(x=uniform([b, h, h, c])),
+                _depthwise(c),
+                flops=2 * 9 * b * h * h * c,
+                bytes_moved=8 * b * h * h * c,
+                atol=1e-4,
+            )
         )
     return found

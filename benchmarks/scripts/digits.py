@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import tfjit
-
 from benchmarks.workload import Workload, feeds_of, uniform
 
 

@@ -42,7 +42,9 @@ def _wide(tf: Any) -> None:
 def workloads() -> list[Workload]:
     """Scalar add, a 15-op chain on one element, 280 small ops that hardly fuse, 50 feeds and fetches."""
     return [
-        Workload("add of two scalars", ["y:0"], feeds_of(a=uniform([]), b=uniform([])), _add, reference=lambda f: [np.add(f["a:0"], f["b:0"])]),
+        Workload(
+            "add of two scalars", ["y:0"], feeds_of(a=uniform([]), b=uniform([])), _add, reference=lambda f: [np.add(f["a:0"], f["b:0"])]
+        ),
         Workload("15-op chain, 1 element", ["y:0"], feeds_of(x=uniform([1])), _chain, xla=True),
         Workload("280 small ops", ["y:0"], feeds_of(x=uniform([4, 6])), _small_ops, atol=1e-3),
         Workload("50 feeds, 50 fetches", [f"y{i}:0" for i in range(50)], feeds_of(**{f"x{i}": uniform([3]) for i in range(50)}), _wide),

@@ -81,16 +81,34 @@ def workloads() -> list[Workload]:
     found = []
     for size, label in ((100_000, "1e5"), (1_000_000, "1e6"), (10_000_000, "1e7")):
         found.append(
-            Workload(f"10-op mul/add/relu chain, {label}", ["y:0"], feeds_of(x=uniform([size])), _light, bytes_moved=8 * size, xla=size < 1e7)
+            Workload(
+                f"10-op mul/add/relu chain, {label}", ["y:0"], feeds_of(x=uniform([size])), _light, bytes_moved=8 * size, xla=size < 1e7
+            )
         )
     size = 1_000_000
     found.append(Workload("15-op tanh/sigmoid chain, 1e6", ["y:0"], feeds_of(x=uniform([size])), _heavy, bytes_moved=8 * size, xla=True))
     found.append(Workload("gelu(erf), 1e6", ["y:0"], feeds_of(x=uniform([size])), _gelu, bytes_moved=8 * size))
     found.append(Workload("exp/log chain, 1e6", ["y:0"], feeds_of(x=uniform([size])), _explog, bytes_moved=8 * size))
     moved = 4 * 4096 * 4096
-    found.append(Workload("[4096,1]*[1,4096] broadcast chain", ["y:0"], feeds_of(c=uniform([4096, 1]), r=uniform([1, 4096])), _broadcast, bytes_moved=moved))
+    found.append(
+        Workload(
+            "[4096,1]*[1,4096] broadcast chain",
+            ["y:0"],
+            feeds_of(c=uniform([4096, 1]), r=uniform([1, 4096])),
+            _broadcast,
+            bytes_moved=moved,
+        )
+    )
     moved = 12 * 3000 * 3000
-    found.append(Workload("chain with a transposed operand", ["y:0"], feeds_of(x=uniform([3000, 3000]), z=uniform([3000, 3000])), _transposed, bytes_moved=moved))
+    found.append(
+        Workload(
+            "chain with a transposed operand",
+            ["y:0"],
+            feeds_of(x=uniform([3000, 3000]), z=uniform([3000, 3000])),
+            _transposed,
+            bytes_moved=moved,
+        )
+    )
     makers = feeds_of(s=uniform([size], 50, 150), k=uniform([size], 50, 150), t=uniform([size], 0.1, 2))
     found.append(Workload("Black-Scholes, 1e6", ["call:0", "put:0"], makers, _black_scholes, bytes_moved=20 * size, atol=1e-3))
     return found

@@ -107,7 +107,14 @@ def _keras(name: str) -> bytes:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
             shape = layer.get_weights()[0].shape
             rng = np.random.default_rng(len(layer.name))
-            layer.set_weights([rng.uniform(0.8, 1.2, shape), rng.standard_normal(shape) * 0.1, rng.standard_normal(shape) * 0.1, rng.uniform(0.8, 1.2, shape)])
+            layer.set_weights(
+                [
+                    rng.uniform(0.8, 1.2, shape),
+                    rng.standard_normal(shape) * 0.1,
+                    rng.standard_normal(shape) * 0.1,
+                    rng.uniform(0.8, 1.2, shape),
+                ]
+            )
     spec = tf.TensorSpec([None, 224, 224, 3], tf.float32, name="x")
     frozen = convert_variables_to_constants_v2(tf.function(lambda x: model(x, training=False)).get_concrete_function(spec))
     graph_def = frozen.graph.as_graph_def()

@@ -26,6 +26,11 @@ def shape_text(value: np.ndarray) -> str:
     return format_shape(value.shape)
 
 
+def contiguous(value: np.ndarray) -> np.ndarray:
+    """The array in C order. (NumPy's own ascontiguousarray makes a vector of a scalar.)"""
+    return np.asarray(value, order="C")
+
+
 def normal_axis(axis: int, rank: int, message: str = "Expected dimension in the range [{low}, {high}), but got {axis}") -> int:
     """An axis counted from the front. Raises InvalidArgumentError when it lies outside of [-rank, rank)."""
     if not -rank <= axis < rank:
@@ -75,20 +80,18 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
             unknown = i
         elif size < 0:
             invalid(f"Size {i} must be non-negative, not {size}")
-        else:
+        elif size:
             known *= size
     if unknown >= 0:
-        if known == 0:
-            if x.size:
-                invalid(
-                    f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of {known}"
-                )
-            invalid("reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero")
-        if x.size % known:
+        # A size of 0 takes no part in finding the missing one, and then those of the input don't either.
+        emptied = 0 in shape
+        elements = math.prod(d for d in x.shape if d or not emptied)
+        shape[unknown] = elements // known
+        if elements % known and not (emptied and 0 in x.shape):
             invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape requires a multiple of {known}")
-        shape[unknown] = x.size // known
-    elif known != x.size:
-        invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape has {known}")
+    wanted = math.prod(shape)
+    if wanted != x.size:
+        invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape has {wanted}")
     return (x.reshape(shape),)
 
 
@@ -152,7 +155,7 @@ def _broadcast_to(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.ndim > len(shape):
         invalid(f"Rank of input ({x.ndim}) must be no greater than rank of output shape ({len(shape)}).")
     try:
-        return (np.ascontiguousarray(np.broadcast_to(x, shape)),)
+        return (contiguous(np.broadcast_to(x, shape)),)
     except ValueError:
         invalid(f"Incompatible shapes: {shape_text(x)} vs. {format_shape(shape)}")
 
@@ -207,11 +210,11 @@ def _range(node: NodeSpec, inputs: Arrays) -> Arrays:
             invalid(f"{name} must be a scalar, not shape {shape_text(x)}")
     start, limit, delta = (x.reshape(())[()] for x in inputs)
     if delta == 0:
-        invalid(f"Requires delta != 0: {delta}")
+        invalid(f"Requires delta != 0: {delta:g}")
     if delta > 0 and start > limit:
-        invalid(f"Requires start <= limit when delta > 0: {start}/{limit}")
+        invalid(f"Requires start <= limit when delta > 0: {start:g}/{limit:g}")
     if delta < 0 and start < limit:
-        invalid(f"Requires start >= limit when delta < 0: {start}/{limit}")
+        invalid(f"Requires start >= limit when delta < 0: {start:g}/{limit:g}")
     dtype = inputs[0].dtype
     if dtype.kind in "iu":
         first, last, step = int(start), int(limit), int(delta)
@@ -339,8 +342,8 @@ def _transpose(node: NodeSpec, inputs: Arrays) -> Arrays:
         order.append(axis % x.ndim)
     for axis in range(x.ndim):
         if axis not in order:
-            invalid(f"{axis} is missing from ({','.join(map(str, perm.tolist()))}).")
-    out = np.ascontiguousarray(np.transpose(x, order))
+            invalid(f"{axis} is missing from {{{','.join(map(str, perm.tolist()))}}}.")
+    out = contiguous(np.transpose(x, order))
     return (np.conj(out) if node.op == "ConjugateTranspose" else out,)
 
 
@@ -349,6 +352,8 @@ def _concatenate(axis_value: np.ndarray, values: Arrays, name: str) -> np.ndarra
         invalid(f"{name} tensor should be a scalar integer, but got shape {shape_text(axis_value)}")
     axis = int(axis_value.reshape(()))
     rank = values[0].ndim
+    if rank == 0:
+        invalid("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if not -rank <= axis < rank:
         invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}")
     axis %= rank
@@ -419,7 +424,7 @@ def _split(node: NodeSpec, inputs: Arrays) -> Arrays:
             "Number of ways to split should evenly divide the split dimension, but got split_dim "
             f"{axis} (size = {x.shape[axis]}) and num_split {num}"
         )
-    return [np.ascontiguousarray(part) for part in np.split(x, num, axis)]
+    return [contiguous(part) for part in np.split(x, num, axis)]
 
 
 @reference("SplitV")
@@ -437,25 +442,20 @@ def _split_v(node: NodeSpec, inputs: Arrays) -> Arrays:
     parts = sizes.reshape(-1).tolist()
     missing = [i for i, size in enumerate(parts) if size == -1]
     if len(missing) > 1:
-        invalid("Only one dimensions can have a value of-1. Second one found at dimension " + str(missing[1]))
+        invalid("There can only be one -1 in the input.")
     known = sum(size for size in parts if size != -1)
     total = x.shape[axis]
-    if missing:
-        if known > total:
-            invalid(
-                "Determined shape must not exceed the input shape along split_dim, which has "
-                f"size {total}. Got the sum of sizes as {known}"
-            )
-        parts[missing[0]] = total - known
-    elif known != total:
+    if known > total if missing else known != total:
         invalid(
             "Determined shape must either match input shape along split_dim exactly if fully specified, "
             "or be less than the size of the input along split_dim if not fully specified.  Got: " + str(known)
         )
+    if missing:
+        parts[missing[0]] = total - known
     for size in parts:
         if size < 0:
             invalid("Split size at index must be >= 0. Got: " + str(size))
-    return [np.ascontiguousarray(part) for part in np.split(x, np.cumsum(parts)[:-1], axis)]
+    return [contiguous(part) for part in np.split(x, np.cumsum(parts)[:-1], axis)]
 
 
 @reference("Tile")
@@ -520,8 +520,8 @@ def _mirror_pad(node: NodeSpec, inputs: Arrays) -> Arrays:
     for axis, (before, after) in enumerate(pairs):
         size = x.shape[axis]
         if max(before, after) > size - offset:
-            word = "less than" if reflect else "no greater than"
-            invalid(f"paddings must be {word} the dimension size: {before}, {after} {word} {size}")
+            rule, broken = ("less than", "not less than") if reflect else ("no greater than", "greater than")
+            invalid(f"paddings must be {rule} the dimension size: {before}, {after} {broken} {size}")
     for axis, (before, after) in enumerate(pairs):
         size = x.shape[axis]
         index = np.concatenate(
@@ -532,7 +532,7 @@ def _mirror_pad(node: NodeSpec, inputs: Arrays) -> Arrays:
             ]
         )
         x = np.take(x, index.astype(np.intp), axis)
-    return (np.ascontiguousarray(x),)
+    return (contiguous(x),)
 
 
 @reference("MirrorPadGrad")
@@ -549,7 +549,7 @@ def _mirror_pad_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         if after:
             inner[size - offset - after : size - offset] += x[before + size :][::-1]
         x = np.moveaxis(inner, 0, axis)
-    return (np.ascontiguousarray(x),)
+    return (contiguous(x),)
 
 
 @reference("ReverseV2")
@@ -560,11 +560,11 @@ def _reverse_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     seen: set[int] = set()
     for i, axis in enumerate(axes.reshape(-1).tolist()):
         if not -x.ndim <= axis < x.ndim:
-            invalid(f"'axis'[{i}] = {axis} is out of valid range [0, {x.ndim - 1}]")
+            invalid(f"'axis'[{i}] = {axis} is out of valid range [0, {x.ndim - 1}")
         if axis % x.ndim in seen:
             invalid(f"axis {axis % x.ndim} specified more than once.")
         seen.add(axis % x.ndim)
-    return (np.ascontiguousarray(np.flip(x, tuple(seen))) if seen else x.copy(),)
+    return (contiguous(np.flip(x, tuple(seen))) if seen else x.copy(),)
 
 
 @reference("Reverse")
@@ -572,7 +572,7 @@ def _reverse(node: NodeSpec, inputs: Arrays) -> Arrays:
     x, dims = inputs
     if dims.shape != (x.ndim,):
         invalid(f"'dims' must have the same number of values as 'input' has dimensions. 'input' has {x.ndim}'dims' has {dims.size} values")
-    return (np.ascontiguousarray(np.flip(x, tuple(np.flatnonzero(dims)))),)
+    return (contiguous(np.flip(x, tuple(np.flatnonzero(dims)))),)
 
 
 @reference("ReverseSequence")
@@ -667,7 +667,7 @@ def _batch_to_space(x: np.ndarray, block: Sequence[int], crops: Sequence[tuple[i
         if size - start - end < 0:
             invalid(f"cropped_shape[{i}]={size - start - end} must be non-negative")
         index.append(slice(start, size - end))
-    return np.ascontiguousarray(out[tuple(index)])
+    return contiguous(out[tuple(index)])
 
 
 def _pairs(value: np.ndarray, rows: int, name: str) -> list[tuple[int, int]]:
@@ -725,7 +725,7 @@ def _space_to_depth(node: NodeSpec, inputs: Arrays) -> Arrays:
     if h % b or w % b:
         invalid(f"Image width {w} and height {h} should be divisible by block_size: {b}")
     out = x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h // b, w // b, b * b * c)
-    return (np.ascontiguousarray(np.moveaxis(out, 3, 1) if first else out),)
+    return (contiguous(np.moveaxis(out, 3, 1) if first else out),)
 
 
 @reference("DepthToSpace")
@@ -736,7 +736,7 @@ def _depth_to_space(node: NodeSpec, inputs: Arrays) -> Arrays:
     if c % (b * b):
         invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
     out = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * b, w * b, c // (b * b))
-    return (np.ascontiguousarray(np.moveaxis(out, 3, 1) if first else out),)
+    return (contiguous(np.moveaxis(out, 3, 1) if first else out),)
 
 
 @reference("Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst", "Copy", "CopyHost", "PlaceholderWithDefault")
@@ -774,12 +774,13 @@ def _ones_like(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _bitcast(node: NodeSpec, inputs: Arrays) -> Arrays:
     (x,) = inputs
     target = _numpy(node, "type")
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     size_in, size_out = x.dtype.itemsize, target.itemsize
     if size_in == size_out:
         return (x.view(target),)
     if size_in > size_out:
         return (x.reshape(*x.shape, 1).view(target),)
     if x.ndim == 0 or x.shape[-1] != size_out // size_in:
-        invalid(f"Cannot bitcast from {x.dtype} to {target}: the last dimension of {shape_text(x)} is not {size_out // size_in}")
+        given, wanted = dtypes.as_dtype(x.dtype), node.attrs["type"]
+        invalid(f"Cannot bitcast from {given.as_datatype_enum} to {wanted.as_datatype_enum}")
     return (x.view(target).reshape(x.shape[:-1]),)

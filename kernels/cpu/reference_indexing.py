@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework import strided_slice
 from tfjit.framework.shape import format_shape
-from tfjit.kernels.cpu.reference_array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference_array import Arrays, contiguous, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -44,7 +44,7 @@ def _dense(node: NodeSpec, shape: Sequence[int], begin: np.ndarray, end: np.ndar
 def _strided_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
     x = inputs[0]
     dense = _dense(node, x.shape, *inputs[1:4])
-    return (np.ascontiguousarray(x[dense.index()]).reshape(dense.final_shape),)  # type: ignore[arg-type]
+    return (contiguous(x[dense.index()]).reshape(dense.final_shape),)  # type: ignore[arg-type]
 
 
 @reference("StridedSliceGrad")
@@ -92,7 +92,7 @@ def _slice(node: NodeSpec, inputs: Arrays) -> Arrays:
         elif s < 0 or b + s > n:
             invalid(f"Expected size[{i}] in [0, {n - b}], but got {s}")
         index.append(slice(b, b + s))
-    return (np.ascontiguousarray(x[tuple(index)]).reshape([s.stop - s.start for s in index]),)
+    return (contiguous(x[tuple(index)]).reshape([s.stop - s.start for s in index]),)
 
 
 @reference("GatherV2", "Gather", "ResourceGather")
@@ -312,7 +312,7 @@ def _one_hot(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _where(node: NodeSpec, inputs: Arrays) -> Arrays:
     (x,) = inputs
     if x.ndim == 0:
-        return (np.empty((int(bool(x)), 0), np.int64),)
+        invalid("WhereOp : Unhandled input dimensions: 0")
     return (np.argwhere(x != 0).astype(np.int64),)
 
 
@@ -453,6 +453,6 @@ def _nth_element(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.ndim < 1:
         invalid(f"Input must be >= 1-D, got shape {shape_text(x)}")
     if x.shape[-1] <= n:
-        invalid(f"Input must have at least n+1={n + 1} columns")
+        invalid(f"Input must have last dimension > n = {n}")
     where = x.shape[-1] - 1 - n if node.attrs.get("reverse", False) else n
     return (np.partition(x, where, axis=-1)[..., where],)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference_array import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference_array import Arrays, contiguous, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -162,7 +162,7 @@ def _scan(node: NodeSpec, inputs: Arrays, scan: Callable[[np.ndarray], np.ndarra
         out = np.concatenate([np.full_like(out[:1], start), out[:-1]])
     if node.attrs.get("reverse", False):
         out = out[::-1]
-    return np.ascontiguousarray(np.moveaxis(out, 0, axis))
+    return contiguous(np.moveaxis(out, 0, axis))
 
 
 @reference("Cumsum")
@@ -204,6 +204,6 @@ def _cross(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
     values = [wide(x) for x in inputs]
     equation = node.attrs["equation"].decode().replace(" ", "")
-    return (np.ascontiguousarray(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
+    return (contiguous(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
 
 

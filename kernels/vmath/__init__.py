@@ -13,7 +13,6 @@ import importlib
 from typing import Any
 
 from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
-
 from numba.core.registry import cpu_target
 
 from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, measure, special, trigonometric  # noqa: F401  (they register their functions)

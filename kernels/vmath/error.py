@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfjit.kernels.vmath import coefficients as c
 from tfjit.kernels.vmath.elementary import exp
-from tfjit.kernels.vmath.emit import Value, copysign, fabs, fma, polynomial, scalar, where
+from tfjit.kernels.vmath.emit import Value, fabs, fma, polynomial, scalar, where
 
 
 def _erfc_positive(a: Value, fit: c.Polynomial, limit: float) -> Value:

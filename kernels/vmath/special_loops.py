@@ -30,9 +30,8 @@ def _some(condition: bool) -> bool:
     return condition
 
 
-_SERIES: Final = special_series.build(
-    _where, _some, *(intrinsic_for(f"{name}_f64") for name in ("exp", "log", "log1p", "abs", "floor", "pow", "lgamma", "digamma")), _compiled
-)
+_USED: Final = ("exp", "log", "log1p", "abs", "floor", "pow", "lgamma", "digamma")
+_SERIES: Final = special_series.build(_where, _some, *(intrinsic_for(f"{name}_f64") for name in _USED), _compiled)
 
 
 def _narrow(function: Any, arity: int) -> Any:

@@ -64,7 +64,7 @@ class FetchMapper:
 
     def _map(self, fetch: Any) -> Rebuild:
         if fetch is None:
-            raise TypeError(f"Argument `fetch` = {fetch} has invalid type \"{type(fetch).__name__}\". Cannot be None")
+            raise TypeError(f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}". Cannot be None')
         if isinstance(fetch, (list, tuple)):
             parts = [self._map(f) for f in fetch]
             make = _sequence_maker(fetch)

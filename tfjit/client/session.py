@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -188,8 +189,7 @@ class BaseSession:
             arrays = [slot.convert(get(feed_dict)) for slot, get in zip(slots, getters, strict=True)]  # type: ignore[arg-type]
             results = iter(runner(arrays))
             values = [
-                None if leaf.is_operation else _as_fetched(arrays[fed[leaf.name]]) if leaf.name in fed else next(results)
-                for leaf in leaves
+                None if leaf.is_operation else _as_fetched(arrays[fed[leaf.name]]) if leaf.name in fed else next(results) for leaf in leaves
             ]
             return rebuild(values)
 
@@ -334,10 +334,9 @@ class BaseSession:
         return _DefaultSession(self)
 
     def __del__(self) -> None:
-        try:
+        # the interpreter may be ending and modules gone: nobody could handle what is raised then
+        with contextlib.suppress(Exception):
             self.close()
-        except Exception:  # the interpreter is ending and modules may be gone; nobody could handle this
-            pass
 
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
@@ -367,7 +366,9 @@ class Session(BaseSession):
 
     def __enter__(self) -> Session:
         if self._graph_context is not None:
-            raise RuntimeError("Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times.")
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times."
+            )
         self._graph_context = self._graph.as_default()
         self._graph_context.__enter__()
         _STACK.sessions.append(self)

@@ -82,5 +82,6 @@ class BackendSession(ABC):
     def close(self) -> None:
         """Cancel what runs and refuse later runs."""
 
+    @abstractmethod
     def destroy(self) -> None:
         """Free plans, kernels, resources and own threads; `close` has run."""

@@ -6,12 +6,10 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfjit.framework import errors
 from tfjit.framework.dtypes import DType
@@ -20,11 +18,10 @@ from tfjit.kernels.intraop import get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
 from tfjit.runtime import pool as inter_op
-from tfjit.runtime import kernels as _kernels  # registers runtime kernels
 from tfjit.runtime import state_kernels
 from tfjit.runtime.backend import BackendSession, Runner
 from tfjit.runtime.cancellation import CancellationManager
-from tfjit.runtime.device import Device, DeviceManager, device_type_priorities
+from tfjit.runtime.device import DeviceManager, device_type_priorities
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.kernel_query import has_kernel
 from tfjit.runtime.memory import OutputRecycler
@@ -357,7 +354,7 @@ class DirectSession(BackendSession):
         finally:
             if done:
                 self._partial_runs.pop(handle, None)
-        return results  # type: ignore[no-any-return]
+        return results
 
     def explain(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]) -> Any:
         from tfjit.runtime.explain import explain_plan
@@ -403,14 +400,14 @@ def _check_session_metadata(config: Any) -> None:
     metadata = config.experimental.session_metadata
     if metadata.version < 0:
         raise errors.InvalidArgumentError(
-            None, None, f"Session version shouldn't be negative: name: \"{metadata.name}\" version: {metadata.version}"
+            None, None, f'Session version shouldn\'t be negative: name: "{metadata.name}" version: {metadata.version}'
         )
 
 
 class DirectSessionFactory(SessionFactory):
     """Serves target ''."""
 
-    _sessions: weakref.WeakSet[DirectSession] = weakref.WeakSet()
+    _sessions: ClassVar[weakref.WeakSet[DirectSession]] = weakref.WeakSet()
     _sessions_lock = threading.Lock()
 
     def accepts_options(self, options: SessionOptions) -> bool:

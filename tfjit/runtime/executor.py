@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework import errors
 from tfjit.runtime.device import DeviceManager
 from tfjit.runtime.frame import FlowGraph, Propagator, Tagged
+from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.node_runner import NodeRunner, RunnerEnvironment, make_runner
 from tfjit.runtime.op_kernel import DEAD, StepContext
 from tfjit.runtime.pool import ThreadPool
-from tfjit.runtime.step import at_node
 
 if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition
@@ -134,7 +134,7 @@ class _Run:
             self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
             return
         if item.is_merge:
-            outputs = [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
+            outputs: Sequence[Any] = [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
             self._done(executor, propagator, tagged, outputs)
             return
         runner = executor.runners[item.index]
@@ -145,10 +145,10 @@ class _Run:
             start = time.perf_counter_ns()
             outputs = runner.run(self.context, tagged.inputs, tagged.frame_iteration)
             elapsed = time.perf_counter_ns() - start
-        except errors.OpError as error:
-            self._fail(at_node(error, item.node.name))
+        except Exception as error:
+            self._fail(kernel_error(error, item.node.op, item.node.name, tagged.inputs))
             return
-        except BaseException as error:
+        except BaseException as error:  # an interrupt ends the step; `run` raises it again
             self._fail(error)
             return
         costs = executor.cost_ns

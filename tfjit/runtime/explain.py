@@ -131,4 +131,5 @@ def _explain(plan: Plan, variant: Variant) -> Explanation:
                 nodes.append(ServedNode(node.name, node.op, "dataflow", members=tuple(node.origin)))
         executor = f"the dataflow executor: {variant.dynamic_reason}"
         arena = 0
+    assert variant.report is not None  # the compilation is done
     return Explanation(plan.name, variant.report, tuple(nodes), len(titles), arena, executor, tuple(variant.refused()))

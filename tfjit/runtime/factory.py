@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from tfjit.framework import errors
 from tfjit.runtime.backend import BackendSession
@@ -52,7 +52,7 @@ class SessionFactory(ABC):
     """Makes sessions of one runtime type."""
 
     _lock = threading.Lock()
-    _factories: dict[str, SessionFactory] = {}
+    _factories: ClassVar[dict[str, SessionFactory]] = {}
 
     @abstractmethod
     def accepts_options(self, options: SessionOptions) -> bool:

@@ -170,7 +170,9 @@ class Frame:
         "queued",
     )
 
-    def __init__(self, name: str, key: Any, parent: Frame | None, parent_iteration: int, parallel_iterations: int, enters: int, id: int) -> None:
+    def __init__(
+        self, name: str, key: Any, parent: Frame | None, parent_iteration: int, parallel_iterations: int, enters: int, id: int
+    ) -> None:
         self.name = name
         self.key = key
         self.parent = parent

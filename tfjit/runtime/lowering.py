@@ -210,7 +210,9 @@ class Lowering:
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
         position = len(self.result.instructions)
         runtime = find_runtime_kernel(node.op)
-        constants = {i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None}
+        constants = {
+            i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
+        }
         if runtime is not None:
             if runtime.blocking:
                 raise NotStatic(f"{node.name} ({node.op}) may wait")

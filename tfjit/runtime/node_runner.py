@@ -135,7 +135,7 @@ class _Runtime(NodeRunner):
         )
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        return self._kernel.compute(self._context(context, frame), inputs)  # type: ignore[no-any-return]
+        return self._kernel.compute(self._context(context, frame), inputs)
 
     def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
         op_context = self._context(context, frame)
@@ -146,7 +146,9 @@ class _Runtime(NodeRunner):
 class _Computed(NodeRunner):
     """A reference kernel at first, compiled code for the shapes that come again."""
 
-    def __init__(self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]) -> None:
+    def __init__(
+        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+    ) -> None:
         self._node = node
         self._reference = reference
         self._env = env
@@ -154,6 +156,7 @@ class _Computed(NodeRunner):
         self._constants = constants
         self._native = env.store is not None and find_native(node.op) is not None
         self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
+        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # input shapes that the reference has served
         self._lock = threading.Lock()
         make = find_initial_state(node.op)
         self._make_state = make
@@ -164,9 +167,19 @@ class _Computed(NodeRunner):
         if self._native:
             step = self._step(arrays)
             if step is not None:
-                outputs = step.run([a if a.flags.c_contiguous else np.array(a, order="C") for a in arrays], context)
-                return self._with_references(inputs, [np.asarray(o) for o in outputs])
-        return self._with_references(inputs, self._by_reference(arrays))
+                computed = step.run([a if a.flags.c_contiguous else np.array(a, order="C") for a in arrays], context)
+                return self._with_references(inputs, [np.asarray(o) for o in computed])
+        outputs = self._by_reference(arrays)
+        if self._native and self._as_inferred(outputs):
+            with self._lock:
+                self._checked.add(tuple(a.shape for a in arrays))
+        if any(isinstance(v, Variable) for v in inputs):  # updated in place: nothing may keep a view of its buffer
+            outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
+        return self._with_references(inputs, outputs)
+
+    def _as_inferred(self, outputs: Sequence[Any]) -> bool:
+        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
+        return all(np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False))
 
     def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
         """Reference outputs are the variable itself."""
@@ -202,6 +215,8 @@ class _Computed(NodeRunner):
                 found = self._steps[key]
                 if found is not None:
                     return found
+            if key not in self._checked:
+                return None
         lowered = self._lowered(arrays)
         if lowered is None:
             return None
@@ -223,12 +238,15 @@ class _Computed(NodeRunner):
 
     def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
         node = self._node
-        shapes = [s for s in node.output_shapes]
+        shapes = list(node.output_shapes)
         if any(s is None or any(d is None for d in s) for s in shapes):
             return None
         if any(a.dtype == object for a in arrays):
             return None
-        outputs = tuple(TensorSpec(d.base_dtype, tuple(int(x) for x in s)) for d, s in zip(node.output_dtypes, shapes, strict=True))
+        outputs = tuple(
+            TensorSpec(d.base_dtype, tuple(int(x) for x in s or () if x is not None))
+            for d, s in zip(node.output_dtypes, shapes, strict=True)
+        )
         spec = self._spec(arrays, outputs)
         call, _ = native_call(spec)
         values: list[Value] = []
@@ -249,7 +267,7 @@ class _Computed(NodeRunner):
         fetches = [r for r in results if r.storage == "buffer"]
         for fetched in fetches:
             fetched.fetched = True
-        return Lowered([instruction], values, fetches, {i: v for i, v in enumerate(inputs)})
+        return Lowered([instruction], values, fetches, dict(enumerate(inputs)))
 
 
 def _value_dtype(dtype: DType, value: Any) -> DType:

@@ -29,8 +29,8 @@ class PartialRun:
         from tfjit.passes.pipeline import build
 
         self._session = session
-        self._feeds = {name: False for name in feeds}
-        self._fetches = {name: False for name in fetches}
+        self._feeds = dict.fromkeys(feeds, False)
+        self._fetches = dict.fromkeys(fetches, False)
         self.handle = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}/1/;{next(_COUNTER)}"
         client = session.devices.default
         options = replace(session.pass_options(), client=ClientRendezvous(client.name, client.incarnation))

@@ -58,7 +58,9 @@ class ShuffleStore(Store):
     def __init__(self, seed: int, seed2: int) -> None:
         super().__init__()
         self._list: list[Element] = []
-        self._random = np.random.Generator(np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF]) if seed or seed2 else None)
+        self._random = np.random.Generator(
+            np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF]) if seed or seed2 else None
+        )
 
     def __len__(self) -> int:
         return len(self._list)
@@ -303,7 +305,9 @@ def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     if any(c.ndim == 0 for c in components) or len({c.shape[0] for c in components}) > 1:
         raise errors.InvalidArgumentError(None, None, "All input tensors must have the same size in the 0th dimension.")
     queue.check_element(components, many=True)
-    elements = [tuple(c[i].copy() if isinstance(c[i], np.ndarray) else np.asarray(c[i]) for c in components) for i in range(components[0].shape[0])]
+    elements = [
+        tuple(c[i].copy() if isinstance(c[i], np.ndarray) else np.asarray(c[i]) for c in components) for i in range(components[0].shape[0])
+    ]
     queue.enqueue(elements, ctx.step.cancellation, done)
 
 
@@ -332,7 +336,10 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
             done(result)
             return
         try:
-            columns = [_stack([e[i] for e in result], dtype, shape, queue.pads) for i, (dtype, shape) in enumerate(zip(queue.dtypes, queue.shapes, strict=True))]
+            columns = [
+                _stack([e[i] for e in result], dtype, shape, queue.pads)
+                for i, (dtype, shape) in enumerate(zip(queue.dtypes, queue.shapes, strict=True))
+            ]
         except ValueError as error:
             done(errors.InvalidArgumentError(None, None, str(error)))
             return
@@ -351,7 +358,7 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
     if not pads:
         return np.stack(values).astype(np_dtype, copy=False)
     size = tuple(max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ()))
-    result = np.full((len(values), *size), b"", object) if np_dtype == object else np.zeros((len(values), *size), np_dtype)
+    result = np.full((len(values), *size), b"", object) if np_dtype.hasobject else np.zeros((len(values), *size), np_dtype)
     for i, value in enumerate(values):
         result[(i, *(slice(0, s) for s in value.shape))] = value
     return result

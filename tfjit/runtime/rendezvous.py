@@ -28,7 +28,7 @@ class RendezvousKey:
 
 
 def create_key(src_device: str, src_incarnation: int, dst_device: str, edge_name: str, frame: str = "0:0") -> str:
-    """"src;incarnation as 16 hex digits;dst;edge;frame:iteration"."""
+    """ "src;incarnation as 16 hex digits;dst;edge;frame:iteration"."""
     return f"{src_device};{src_incarnation & 0xFFFFFFFFFFFFFFFF:016x};{dst_device};{edge_name};{frame}"
 
 

@@ -69,5 +69,3 @@ def _with_deadline(step: Any, context: StepContext, timeout_ms: int) -> list[Any
     if failure:
         raise failure[0]
     return outcome
-
-

@@ -52,8 +52,7 @@ def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                "Assign requires shapes of both tensors to match. "
-                f"lhs shape= {_brackets(declared)} rhs shape= {_brackets(value.shape)}",
+                f"Assign requires shapes of both tensors to match. lhs shape= {_brackets(declared)} rhs shape= {_brackets(value.shape)}",
             )
     variable.assign(value)
     return (variable,)

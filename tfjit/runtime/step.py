@@ -24,6 +24,7 @@ from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
 from tfjit.runtime.device import Device
+from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lowering import Instruction, Lowered, Value
 from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
 from tfjit.runtime.op_kernel import OpContext, StepContext
@@ -409,9 +410,12 @@ class _Layout:
 
     def _python_kernel(self, instruction: Instruction) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
         node, compute = instruction.node, instruction.compute
+        reads_variable = any(value.root.storage in ("variable", "handle") for value in instruction.inputs)
         if compute is None:
             raise errors.UnimplementedError(
-                None, None, f"{node.name} ({node.op}) has compiled code only, which is not loaded: {instruction.reason or 'still compiling'}"
+                None,
+                None,
+                f"{node.name} ({node.op}) has compiled code only, which is not loaded: {instruction.reason or 'still compiling'}",
             )
         if instruction.serving == "runtime":
             device, session, spec = self.env.device, self.env.session, instruction.spec
@@ -420,13 +424,12 @@ class _Layout:
 
             def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
                 assert context is not None
-                op_context = OpContext(
-                    node.name, node.op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes
-                )
+                op_context = OpContext(node.name, node.op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes)
                 try:
-                    return compute(op_context, inputs)  # type: ignore[no-any-return]
-                except errors.OpError as error:
-                    raise at_node(error, node.name) from None
+                    outputs = compute(op_context, inputs)
+                except Exception as error:
+                    raise kernel_error(error, node.op, node.name, inputs) from error
+                return _apart(outputs, inputs) if reads_variable else outputs  # type: ignore[no-any-return]
 
             return run_runtime
         spec = instruction.spec
@@ -439,11 +442,12 @@ class _Layout:
         def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
             try:
                 outputs = compute(spec, inputs)
-            except errors.OpError as error:
-                raise at_node(error, node.name) from None
-            if planned:  # arena memory is reused: nothing may keep a view of it; compiled code wants C order
+            except Exception as error:
+                raise kernel_error(error, node.op, node.name, inputs) from error
+            if planned or reads_variable:
+                # arena memory is reused and variables are updated in place: nothing may keep a view of them; compiled code wants C order
                 outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
-            return outputs  # type: ignore[no-any-return]
+            return _apart(outputs, inputs)
 
         return run_reference
 
@@ -518,6 +522,11 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >= 1 << 63 else word
 
 
+def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Outputs none of which is an input array itself: what it stands for may be a feed, a constant or a variable's buffer."""
+    return [o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o for o in outputs]
+
+
 def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
     """The caller's own array: a view, a constant or a feed is copied."""
     if array.base is None and array.flags.writeable and not any(array is feed for feed in feeds):
@@ -531,11 +540,3 @@ def _uninitialized(variable: Any) -> None:
 
 def _reroute(variable: Any, planned: tuple[int, ...]) -> None:
     raise Reroute(f"variable {variable.name} has shape {variable.value.shape}, planned {planned}")
-
-
-def at_node(error: errors.OpError, name: str) -> errors.OpError:
-    """The error with the node's name in its message, as TensorFlow's runtime marks it."""
-    mark = f"{{{{node {name}}}}}"
-    if "{{node " in error.message:
-        return error
-    return type(error)(error.node_def, None, f"{error.message}\n\t [[{mark}]]")

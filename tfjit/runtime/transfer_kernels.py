@@ -18,9 +18,7 @@ from tfjit.runtime.resources import Variable
 def _key(ctx: OpContext) -> str:
     a = ctx.attrs
     frame = "0:0" if a.get("client_terminated") else ctx.frame
-    return create_key(
-        a["send_device"].decode(), a["send_device_incarnation"], a["recv_device"].decode(), a["tensor_name"].decode(), frame
-    )
+    return create_key(a["send_device"].decode(), a["send_device_incarnation"], a["recv_device"].decode(), a["tensor_name"].decode(), frame)
 
 
 @runtime_kernel("Placeholder", "PlaceholderV2")
