@@ -1,0 +1,148 @@
+"""One node run by TensorFlow and by its NumPy reference kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tfjit.kernels.cpu  # noqa: F401
+from tfjit.framework import attrs as attr_values
+from tfjit.framework import dtypes
+from tfjit.framework.errors import OpError
+from tfjit.framework.op_def import complete_attrs, output_dtypes, registry
+from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, find_reference
+
+
+@dataclass
+class Case:
+    """inputs: arrays. tolerance: (rtol, atol) or None for the same bits. The node must fail in both where TensorFlow's does."""
+
+    op: str
+    inputs: list[Any]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    tolerance: tuple[float, float] | None = None
+    own_words: bool = False  # the message may differ: TensorFlow's comes from its shape function, or from a library
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{v.dtype}{list(v.shape)}" + (f"={v.tolist()}" if v.size <= 6 else "") for v in self.inputs)
+        return f"{self.op}({shown}; {self.attrs})"
+
+    def node(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """(attrs with defaults, output dtypes)"""
+        op_def = registry.require(self.op)
+        given = {k: attr_values.convert(v, op_def.attr_by_name[k].type, k) for k, v in self.attrs.items()}
+        attrs = complete_attrs(op_def, given, [dtypes.as_dtype(np.asarray(v).dtype) for v in self.inputs])
+        return attrs, output_dtypes(op_def, attrs)
+
+
+class Oracle:
+    """TensorFlow's answers, each case a node of one graph."""
+
+    def __init__(self, cases: list[Case]) -> None:
+        import tensorflow as tf
+
+        self.tf = tf
+        self.graph = tf.Graph()
+        self.nodes: list[Any] = []
+        with self.graph.as_default():
+            for case in cases:
+                self.nodes.append(self._build(case))
+        self.session = tf.compat.v1.Session(graph=self.graph)
+
+    def _build(self, case: Case) -> Any:
+        tf = self.tf
+        attrs, types = case.node()
+        protos = {}
+        for key, value in attrs.items():
+            protos[key] = tf.compat.v1.AttrValue.FromString(attr_values.to_proto(value).SerializeToString())
+        for known in (lambda v: None, lambda v: [None] * v.ndim, lambda v: v.shape):
+            # As little as the node's shape function can do with, so that what is wrong is found by the kernel.
+            feeds = [tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v)) for v in case.inputs]
+            try:
+                op = self.graph.create_op(case.op, feeds, [tf.as_dtype(d.name) for d in types], attrs=protos, name="node")
+            except ValueError as error:
+                refusal = error
+                continue
+            return feeds, op
+        raise refusal
+
+    def run(self, index: int, case: Case) -> tuple[list[np.ndarray] | None, str]:
+        """(outputs, "") or (None, message)"""
+        feeds, op = self.nodes[index]
+        try:
+            out = self.session.run(list(op.outputs), dict(zip(feeds, case.inputs)))
+            return [np.asarray(v) for v in out], ""
+        except self.tf.errors.OpError as error:
+            return None, error.message
+
+
+def ours(case: Case, state: np.ndarray | None = None) -> tuple[list[np.ndarray] | None, str]:
+    """The reference kernel's answer."""
+    attrs, types = case.node()
+    specs = tuple(TensorSpec(dtypes.as_dtype(v.dtype), v.shape) for v in case.inputs)
+    node = NodeSpec("node", case.op, attrs, specs, (), state=state)
+    if state is None:
+        make = find_initial_state(case.op)
+        if make is not None:
+            node = NodeSpec("node", case.op, attrs, specs, (), state=make(node))
+    kernel = find_reference(case.op)
+    assert kernel is not None, f"no reference kernel for {case.op}"
+    try:
+        out = kernel(node, [np.asarray(v) for v in case.inputs])
+    except OpError as error:
+        return None, error.message
+    assert len(out) == len(types), f"{case}: {len(out)} outputs"
+    for value, dtype in zip(out, types):
+        assert isinstance(value, np.ndarray), f"{case}: output {type(value)}"
+        assert value.dtype == np.dtype(dtype.base_dtype.as_numpy_dtype), f"{case}: {value.dtype} is not {dtype}"
+    return list(out), ""
+
+
+def same(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, float] | None) -> bool:
+    """Whether two outputs agree; NaN equals NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype == object:
+        return bool((a == b).all())
+    if tolerance is None:
+        if a.dtype.kind in "fc":
+            return bool(np.array_equal(a, b, equal_nan=True))
+        return a.tobytes() == b.tobytes()
+    x, y = a, b
+    if a.dtype.kind not in "iubfc" or a.dtype.name == "bfloat16":
+        x, y = a.astype(np.float32), b.astype(np.float32)
+    return bool(np.allclose(x, y, tolerance[0], tolerance[1], equal_nan=True))
+
+
+def differences(cases: list[Case]) -> list[str]:
+    """What differs between TensorFlow and the reference kernels, a line a case."""
+    oracle = Oracle(cases)
+    wrong = []
+    for i, case in enumerate(cases):
+        expected, reason = oracle.run(i, case)
+        with np.errstate(all="ignore"):
+            found, message = ours(case)
+        if expected is None or found is None:
+            first = reason.split("\n")[0] if "Graph execution error" not in reason else _cause(reason)
+            if expected is not None or found is not None:
+                wrong.append(f"{case}: TensorFlow {expected if expected is not None else first!r}, here {message or found!r}")
+            elif not case.own_words and not _same_text(first, message):
+                wrong.append(f"{case}: message\n     TensorFlow: {first}\n     here:       {message}")
+        elif not all(same(f, e, case.tolerance) for f, e in zip(found, expected)):
+            wrong.append(f"{case}: TensorFlow {[e.tolist() for e in expected]!r:.300}, here {[f.tolist() for f in found]!r:.300}")
+    return wrong
+
+
+def _cause(text: str) -> str:
+    """The kernel's own words in a session's error text: what follows the line that names the node."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if line.startswith("Node: '"):
+            return lines[i + 1]
+    return text
+
+
+def _same_text(theirs: str, here: str) -> bool:
+    return theirs.split("\t [[")[0].strip() == here.strip() or theirs.startswith(here)
