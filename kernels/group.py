@@ -113,7 +113,7 @@ class FusedGroup:
             try:
                 values.append(kernel(member.spec, arguments))
             except OpError as error:
-                raise type(error)(None, None, error.message + node_suffix(member.spec.name)) from error
+                raise error.restated(error.message + node_suffix(member.spec.name)) from error
             except ValueError as error:
                 shapes = " vs. ".join(f"[{','.join(map(str, np.shape(a)))}]" for a in arguments)
                 raise InvalidArgumentError(None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}") from error

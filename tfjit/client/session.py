@@ -172,8 +172,7 @@ class BaseSession:
         stable = flat and all(_is_leaf(k) for k in feed_dict or ())
         keep = (fetches if type(fetches) not in (list, tuple) else tuple(fetches), tuple(feed_dict or ())) if stable else None
         if not tensors and not targets:
-            entry = _fed_only_entry(leaves, feeds, fed, rebuild)
-            return entry, keep
+            return _fed_only_entry(leaves, feeds, fed, rebuild), keep
         runner = backend.prepare([slot.name for slot, _, _ in feeds], tensors, targets)
         slots = [slot for slot, _, _ in feeds]
         direct = len(feeds) == len(feed_dict or ())
@@ -316,7 +315,7 @@ class BaseSession:
             lines.append(f"Node: '{name}'")
         lines.append(error.message)
         node_def = getattr(op, "node_def", None)
-        return type(error)(node_def, op, "\n".join(lines))
+        return error.restated("\n".join(lines), op, node_def)
 
     # life
 

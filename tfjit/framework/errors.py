@@ -42,6 +42,14 @@ class OpError(Exception):
         # An Operation belongs to a graph of this process: only what the text says travels.
         return _rebuild, (type(self), None, None, self._message, self._error_code)
 
+    def restated(self, message: str, op: Any = None, node_def: Any = None) -> OpError:
+        """The same error with other words; node_def and op stay where none are given."""
+        made = _rebuild(
+            type(self), node_def if node_def is not None else self._node_def, op if op is not None else self._op, message, self._error_code
+        )
+        made._payloads = dict(self._payloads)
+        return made
+
     @property
     def message(self) -> str:
         """What went wrong."""

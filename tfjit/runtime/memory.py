@@ -127,9 +127,9 @@ class OutputRecycler:
                 block = None
         if block is None:
             block = aligned_bytes(nbytes)
-        owner = (ctypes.c_char * nbytes).from_buffer(block)
+        owner = (ctypes.c_char * nbytes).from_buffer(block.data)
         weakref.finalize(owner, self._give_back, block).atexit = False
-        return np.frombuffer(owner, dtype, count).reshape(shape)
+        return np.frombuffer(memoryview(owner), dtype, count).reshape(shape)
 
     def _give_back(self, block: np.ndarray) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ itself, a resource edge a `ResourceHandle`), or `DEAD`.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -114,4 +115,5 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
 
 def find_runtime_kernel(op_type: str) -> RuntimeKernel | None:
     """The runtime kernel of an op type, or None."""
+    importlib.import_module("tfjit.runtime.kernels")
     return _KERNELS.get(op_type)

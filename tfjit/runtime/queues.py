@@ -59,7 +59,7 @@ class ShuffleStore(Store):
         super().__init__()
         self._list: list[Element] = []
         self._random = np.random.Generator(
-            np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF]) if seed or seed2 else None
+            np.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, seed2 & 0xFFFFFFFFFFFFFFFF]) if seed or seed2 else np.random.Philox()
         )
 
     def __len__(self) -> int:
@@ -360,7 +360,7 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
     size = tuple(max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ()))
     result = np.full((len(values), *size), b"", object) if np_dtype.hasobject else np.zeros((len(values), *size), np_dtype)
     for i, value in enumerate(values):
-        result[(i, *(slice(0, s) for s in value.shape))] = value
+        result[i][tuple(slice(0, s) for s in value.shape)] = value
     return result
 
 

@@ -25,8 +25,9 @@ def _key(ctx: OpContext) -> str:
 def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A placeholder that is run was not fed."""
     dtype, shape = ctx.attrs["dtype"], ctx.attrs.get("shape")
-    known = shape is not None and shape.rank is not None
-    sizes = f" and shape [{','.join('?' if d is None else str(d) for d in shape.as_list())}]" if known else ""
+    sizes = ""
+    if shape is not None and shape.rank is not None:
+        sizes = f" and shape [{','.join('?' if d is None else str(d) for d in shape.as_list())}]"
     raise errors.InvalidArgumentError(
         None, None, f"You must feed a value for placeholder tensor '{ctx.name}' with dtype {enum_name(dtype)[3:].lower()}{sizes}"
     )
