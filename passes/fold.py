@@ -30,7 +30,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         if node.op == "Const" or not node.output_dtypes or not (node.op in OF_SHAPES or can_evaluate(node)):
             continue
         inputs = graph.inputs(name)
-        if not inputs:
+        if not inputs or (len(node.output_dtypes) > 1 and not graph.consumers(name)):
             continue
         values = _values(graph, ctx, node, inputs)
         if values is None:

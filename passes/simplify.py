@@ -133,16 +133,16 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
 
 
 def _become_reshape(graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int) -> str | None:
-    """A transpose that only moves axes of size 1 moves no element."""
+    """Put a Reshape in the place of a node that moves no element: only axes of size 1 come, go or move."""
     shape = node.output_shapes[0]
     if not is_static(shape) or shape is None:
         return None
     value = np.array(shape, dtype=np.int32)
     value.setflags(write=False)
     made = add_constant(graph, ctx, node, "shape", value)
-    dtype = tensor_dtype(graph, src, slot).base_dtype
+    dtype, op = tensor_dtype(graph, src, slot).base_dtype, node.op
     graph.change_op(node.name, "Reshape", [(src, slot), (made.name, 0)], {"T": dtype, "Tshape": made.output_dtypes[0]})
-    return "only axes of size 1 move: a Reshape"
+    return f"{op} of axes of size 1: a Reshape"
 
 
 def _cast(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -264,20 +264,17 @@ def _sum_of_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
 
 
 def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """A reduction over no axis, or over axes of size 1 that are kept, is its input (Mean, Sum, Prod, Max, Min, All, Any)."""
+    """A reduction over no axis, or over axes of size 1, moves its input (TensorFlow copies there too: -0.0 stays -0.0)."""
     inputs = graph.inputs(node.name)
     axes = constant(graph, ctx, *inputs[1])
-    if axes is None:
-        return None
     shape = tensor_shape(graph, *inputs[0])
-    if axes.size == 0 and same_shape(shape, node.output_shapes[0]):
+    if axes is None or shape is None or any(not -len(shape) <= int(axis) < len(shape) for axis in axes.reshape(-1)):
+        return None
+    if any(shape[int(axis)] != 1 for axis in axes.reshape(-1)):
+        return None
+    if same_shape(shape, node.output_shapes[0]):
         return drop(graph, node, *inputs[0])
-    if node.attrs.get("keep_dims") and shape is not None and all(-len(shape) <= int(a) < len(shape) for a in axes.reshape(-1)):
-        # Sum starts from 0.0, which turns -0.0 into 0.0; Max and Min start from the element
-        exact = node.op in ("Max", "Min", "All", "Any", "Prod") or not tensor_dtype(graph, *inputs[0]).is_floating
-        if exact and all(shape[int(a)] == 1 for a in axes.reshape(-1)):
-            return drop(graph, node, *inputs[0])
-    return None
+    return _become_reshape(graph, ctx, node, *inputs[0])
 
 
 def _strided_slice_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:

@@ -289,3 +289,21 @@ def test_constants_made_in_a_loop_belong_to_it() -> None:
     run_passes(graph, (simplify,), ctx)
     made = graph.inputs("b")[1][0]
     assert graph.node(made).attrs["value"].tolist() == [2, 0, 1] and graph.control_inputs(made) == ["m"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("op", ["Sum", "Mean", "Max", "Prod"])
+def test_reductions_over_axes_of_size_1_only_move(op: str, keep: bool) -> None:
+    text = f"""
+        x = Placeholder(shape=<2,1,3>)
+        k = Const(dtype=int32, value=int32<1>[-2])
+        y = {op}(x, k, keep_dims={keep})
+    """
+    x = SPECIAL.reshape(2, 1, 3)
+    graph, ctx = lowered(text, {"x:0": x}, ["y:0"])
+    run_passes(graph, PASSES, ctx)
+    assert _left(graph) == ([] if keep else ["y"]) and (keep or graph.node("y").op == "Reshape")
+    got = run_lowered(graph, [x])[0]
+    assert got.shape == ((2, 1, 3) if keep else (2, 3)) and got.tobytes() == x.tobytes(), (
+        "-0.0 and NaN stay what they are, as in TensorFlow"
+    )
