@@ -22,13 +22,15 @@ def is_float(x: np.ndarray) -> bool:
 
 
 def reduction_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, each once. Raises InvalidArgumentError for one outside [-rank, rank)."""
+    """Axes counted from the front. Raises InvalidArgumentError for one outside [-rank, rank) and for one that comes twice."""
     out = []
     for axis in axes.reshape(-1).tolist():
         if not -rank <= axis < rank:
             invalid(f"Invalid reduction dimension ({axis} for input with {rank} dimension(s)")
+        if axis % rank in out:
+            invalid(f"Invalid reduction arguments: Axes contains duplicate dimension: {axis % rank}")
         out.append(axis % rank)
-    return tuple(sorted(set(out)))
+    return tuple(sorted(out))
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
@@ -41,6 +43,12 @@ def highest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
 
 
+def cut_quotient(values: np.ndarray, divisor: Any) -> np.ndarray:
+    """values / divisor of integers, cut towards zero; divisor positive."""
+    quotient = np.abs(values) // divisor
+    return np.where(values < 0, -quotient, quotient) if values.dtype.kind == "i" else values // divisor
+
+
 def _sum(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     return np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype).astype(x.dtype)
 
@@ -49,12 +57,10 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     count = 1
     for axis in axes:
         count *= x.shape[axis]
-    total = np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype)
     if x.dtype.kind in "iu":
-        if count == 0:
-            return np.zeros_like(total)
-        magnitude = np.abs(total) // count  # the quotient is cut towards zero
-        return np.where(total < 0, -magnitude, magnitude).astype(x.dtype) if x.dtype.kind == "i" else (total // count).astype(x.dtype)
+        sums = np.sum(x, axis=axes, keepdims=keep, dtype=np.uint64 if x.dtype == np.uint64 else np.int64)
+        return cut_quotient(sums, max(count, 1)).astype(x.dtype)
+    total = np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (total / total.dtype.type(count)).astype(x.dtype)
 
@@ -117,7 +123,8 @@ def _reduce_join(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not axes:
         return (x.copy(),)
     rest = [i for i in range(x.ndim) if i not in axes]
-    rows = np.transpose(x, rest + axes).reshape([x.shape[i] for i in rest] + [-1])
+    # The first of the axes runs fastest.
+    rows = np.transpose(x, rest + axes[::-1]).reshape([x.shape[i] for i in rest] + [-1])
     out = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(out.shape):
         out[place] = separator.join(rows[place])
@@ -183,9 +190,7 @@ def _cumulative_logsumexp(node: NodeSpec, inputs: Arrays) -> Arrays:
         values = wide(rows)
         return np.logaddexp.accumulate(values, 0).astype(x.dtype) if rows.shape[0] else rows.copy()
 
-    # The exclusive scan starts from the lowest finite value, not from -inf.
-    start = np.finfo(np.float32 if x.dtype.name == "bfloat16" else x.dtype).min
-    return (_scan(node, inputs, scan, start),)
+    return (_scan(node, inputs, scan, -np.inf),)
 
 
 @reference("Cross")

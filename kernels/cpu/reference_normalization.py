@@ -86,8 +86,7 @@ def _cross_entropy(node: NodeSpec, inputs: Arrays) -> Arrays:
     total = weights.sum(-1, keepdims=True, dtype=weights.dtype)
     targets = wide(labels)
     with np.errstate(invalid="ignore"):
-        # A label of zero takes no part, even where its logit is -inf.
-        terms = np.where(targets == 0, weights.dtype.type(0), targets * (np.log(total) - shifted))
+        terms = targets * (np.log(total) - shifted)
     return terms.sum(-1, dtype=weights.dtype).astype(logits.dtype), (weights / total - targets).astype(logits.dtype)
 
 
@@ -191,7 +190,7 @@ def _batch_norm_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
         dx = _per_channel(scale * inverse, x.ndim, first) * (centered_dy - centered * correction)
     else:
         dx = upstream * _per_channel(scale * inverse, x.ndim, first)
-    return dx.astype(x.dtype), scale_grad, offset_grad, np.zeros(0, np.float32), np.zeros(0, np.float32)
+    return dx.astype(x.dtype), scale_grad, offset_grad, np.zeros((), np.float32), np.zeros((), np.float32)
 
 
 def _window_sums(x: np.ndarray, radius: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.reference_array import Arrays, invalid, shape_text
-from tfjit.kernels.cpu.reference_math import highest, wide
+from tfjit.kernels.cpu.reference_math import cut_quotient, highest, wide
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -32,9 +32,11 @@ def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
     if data.ndim < 1:
         invalid("Shape must be at least rank 1")
     if ids.size != data.shape[0]:
-        invalid(f"segment_ids should be the same size as dimension 0 of input. Got {ids.size} and {data.shape[0]}")
+        invalid("segment_ids should be the same size as dimension 0 of input.")
     if ids.size and ids[0] < 0:
-        invalid("segment ids must be >= 0")
+        if ids[-1] < -1:
+            invalid("segment ids must be >= 0")
+        invalid(f"Segment id {ids[0]} out of range [0, {ids[-1] + 1}), possibly because 'segment_ids' input is not sorted.")
     if (np.diff(ids) < 0).any():
         invalid("segment ids are not increasing")
 
@@ -54,7 +56,7 @@ def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start
         _COMBINE[kind].at(out, ids, values)
         if kind == "Mean":
             counts = np.bincount(ids, minlength=count)[used].reshape(-1, *([1] * (data.ndim - 1))).astype(values.dtype)
-            out[used] = out[used] // counts if values.dtype.kind in "iu" else out[used] / counts
+            out[used] = cut_quotient(out[used], counts) if values.dtype.kind in "iu" else out[used] / counts
     return out.astype(data.dtype, copy=False)
 
 
@@ -227,7 +229,7 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
     low, high = limits
     bins = int(bins_input)
     if not low < high:
-        invalid(f"value_range should satisfy value_range[0] < value_range[1], but got '[{low}, {high}]'")
+        invalid(f"value_range should satisfy value_range[0] < value_range[1], but got '[{low:g}, {high:g}]'")
     if bins <= 0:
         invalid(f"nbins should be a positive number, but got '{bins}'")
     step = (np.float64(high) - np.float64(low)) / bins
