@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.registry import Unsupported
+from tfjit.passes.fuse_copies import Chosen, copy_cheap_values
 from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fuse_groups import GroupMaker
 from tfjit.passes.fuse_padding import absorb_padding
@@ -141,31 +142,39 @@ class _Fuser:
 
     def rewrite(self) -> None:
         """Put `_Fused` nodes in place of the drafts that are worth it."""
+        chosen = self._chosen()
+        unneeded = copy_cheap_values(chosen, self.drafts, self.roles, self.maker, self.ctx)
+        made = []
+        for group in chosen:  # all before the first is put in: making a group looks at the graph as it was
+            made.append((group, *self.maker.make(group.members, group.kind, group.anchor, copies=group.copies, given=group.given)))
+        for group, fused_group, outputs in made:
+            self._replace(group, fused_group, outputs)
+        for name in unneeded:
+            self.graph.remove_op(name)
+        if chosen:
+            self.graph.tie_ends()
+
+    def _chosen(self) -> list[Chosen]:
+        """The drafts that make a group, with their members in order."""
         seen: set[int] = set()
-        order = sorted(self.drafts.position, key=self.drafts.position.__getitem__)
-        chosen: list[tuple[Draft, list[str], FusedGroup, list[tuple[str, int]]]] = []
-        for name in order:
+        found: list[Chosen] = []
+        for name in sorted(self.drafts.position, key=self.drafts.position.__getitem__):
             draft = self.drafts.of[name]
             if id(draft) in seen or len(draft.members) < 2:
                 continue
             seen.add(id(draft))
             members = self._trimmed(draft)
-            working = [m for m in members if not self.roles.is_view(m)]
-            if len(working) < 2:
+            if len([m for m in members if not self.roles.is_view(m)]) < 2:
                 self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
                 continue
-            group, outputs = self.maker.make(members, draft.kind, draft.anchor)
             try:
-                if draft.moves or draft.kind != "loop":
-                    self.maker.check(group)  # trimming may have changed what the template sees
+                if draft.moves or draft.kind != "loop":  # trimming may have changed what the template sees
+                    self.maker.check(self.maker.make(members, draft.kind, draft.anchor, trial=True)[0])
             except Unsupported as refused:
                 self.ctx.log(members[-1], f"group given up: {refused}")
                 continue
-            chosen.append((draft, members, group, outputs))
-        for draft, members, group, outputs in chosen:  # only now: making a group looks at the graph as it was
-            self._replace(draft, members, group, outputs)
-        if chosen:
-            self.graph.tie_ends()
+            found.append(Chosen(draft.kind, draft.anchor, members))
+        return found
 
     def _trimmed(self, draft: Draft) -> list[str]:
         """The members without reshapes and identities at either end, which cost nothing where they are."""
@@ -182,10 +191,11 @@ class _Fuser:
             return []
         return [m for m in members if m in inside]
 
-    def _replace(self, draft: Draft, members: list[str], group: FusedGroup, outputs: list[tuple[str, int]]) -> None:
+    def _replace(self, chosen: Chosen, group: FusedGroup, outputs: list[tuple[str, int]]) -> None:
         graph = self.graph
+        members = chosen.members
         inside = set(members)
-        inputs = self.maker.external_inputs(members, draft.anchor)
+        inputs = self.maker.external_inputs({*members, *chosen.copies}, chosen.anchor)
         waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
         uses = [(k, dst, slot) for k, (m, out) in enumerate(outputs) for dst, slot in graph.consumers(m, out) if dst not in inside]
         followers = [dst for m in members for dst in graph.control_consumers(m) if dst not in inside]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,8 @@ UNKNOWN: Final = -1
 
 class GroupMaker:
     """Builds groups; specs of nodes are made once."""
+
+    anchor_kinds = ANCHOR_KINDS
 
     def __init__(self, graph: DataflowGraph, drafts: Drafts, roles: RoleFinder) -> None:
         self.graph = graph
@@ -60,9 +62,22 @@ class GroupMaker:
         value = self.roles.value(*self.drafts.sources[name][slot])
         return {} if value is None else {slot: value}
 
-    def make(self, members: Sequence[str], kind: str, anchor: str, trial: bool = False) -> tuple[FusedGroup, list[tuple[str, int]]]:
-        """The group of these members and, for each of its outputs, the (node, slot) it is. trial: without reason and costs."""
-        ordered = sorted(members, key=self.drafts.position.__getitem__)
+    def make(
+        self,
+        members: Sequence[str],
+        kind: str,
+        anchor: str,
+        trial: bool = False,
+        copies: Sequence[str] = (),
+        given: Collection[str] = (),
+    ) -> tuple[FusedGroup, list[tuple[str, int]]]:
+        """The group of these members and, for each of its outputs, the (node, slot) it is.
+
+        trial: without reason and costs. copies: nodes of other groups that this one computes too; given: members that are no results
+        any more.
+        """
+        ordered = sorted({*members, *copies}, key=self.drafts.position.__getitem__)
+        hidden = {*given, *copies} - (set(members) - set(given))
         inside = {name: k for k, name in enumerate(ordered)}
         for name in ordered:
             self.spec(name)
@@ -81,7 +96,7 @@ class GroupMaker:
                 else:
                     refs.append(Ref(INPUT, numbers[src, slot]))
             wiring.append(Member(spec, tuple(refs)))
-        outputs = self._outputs(ordered, inside)
+        outputs = self._outputs(ordered, inside, hidden)
         specs = tuple(spec for _, spec in inputs)
         refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
         group = FusedGroup(kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0))
@@ -101,7 +116,7 @@ class GroupMaker:
                     found.append((source, spec.inputs[k]))
         return found, numbers
 
-    def external_inputs(self, members: Sequence[str], anchor: str) -> list[tuple[str, int]]:
+    def external_inputs(self, members: Collection[str], anchor: str) -> list[tuple[str, int]]:
         """Where the inputs of a group come from now, other groups being already replaced."""
         ordered = sorted(members, key=self.drafts.position.__getitem__)
         inputs, _ = self._inputs(ordered, {name: k for k, name in enumerate(ordered)}, anchor)
@@ -111,9 +126,11 @@ class GroupMaker:
         """Tensors that have another name now, because their group was put into the graph."""
         self._renamed.update(names)
 
-    def _outputs(self, ordered: Sequence[str], inside: dict[str, int]) -> list[tuple[str, int]]:
+    def _outputs(self, ordered: Sequence[str], inside: dict[str, int], hidden: Collection[str]) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
         for name in ordered:
+            if name in hidden:
+                continue
             consumers = self.drafts.consumers_of(name)
             if consumers and consumers <= inside.keys():
                 continue
@@ -171,12 +188,13 @@ def _described(group: FusedGroup) -> FusedGroup:
     anchor = group.members[group.anchor].spec
     flops += anchor_flops(anchor)
     rest = len(group.members) - 1
+    nodes = "node" if rest == 1 else "nodes"
     reasons = {
         "loop": f"{rest + 1} elementwise nodes in one loop",
         "rows": f"{rest + 1} nodes along the same rows, one pass while a row is in cache",
-        "reduce": f"{rest} nodes computed while {anchor.op} {anchor.name} reads",
+        "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
     }
-    reason = reasons.get(group.kind, f"{rest} nodes after {anchor.op} {anchor.name} while its result is in cache")
+    reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")
     return FusedGroup(
         group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor
     )

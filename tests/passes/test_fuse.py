@@ -441,6 +441,45 @@ def test_small_values_are_not_computed_again_for_every_row() -> None:
     assert any("computed again" in text for _, name, text in ctx.messages if name == "s")
 
 
+def test_cheap_value_is_computed_again_instead_of_stored() -> None:
+    graph = check(
+        """
+        x    = Placeholder(shape=<640,20>)
+        axis = Const(value=int32<1>[0])
+        mean = Mean(x, axis)
+        sub  = Sub(x, mean)
+        sq   = Square(sub)
+        var  = Mean(sq, axis)
+        inv  = Rsqrt(var)
+        out  = Mul(sub, inv)
+        act  = Tanh(out)
+        y    = _Retval(act, index=0)
+        """,
+        rtol=1e-4,
+    )
+    assert {"sub", "sq", "var", "inv"} in members(graph)
+    assert {"sub", "out", "act"} in members(graph)
+    variance = next(group for group in groups(graph).values() if group.kind == "reduce")
+    assert len(variance.outputs) == 1  # the centred values are not written
+
+
+def test_dear_value_is_stored() -> None:
+    graph = check(
+        """
+        x    = Placeholder(shape=<640,20>)
+        axis = Const(value=int32<1>[0])
+        t    = Tanh(x)
+        sum  = Sum(t, axis)
+        out  = Mul(t, sum)
+        act  = Neg(out)
+        y    = _Retval(act, index=0)
+        """,
+        rtol=1e-4,
+    )
+    assert {"t", "sum"} in members(graph)
+    assert {"out", "act"} in members(graph)
+
+
 def test_long_chain_is_linear_and_shares_kernels() -> None:
     ops = ["Tanh", "Relu", "Neg"]
     lines = ["x0 = Placeholder(shape=<100>)"] + [f"x{i} = {ops[i % 3]}(x{i - 1})" for i in range(1, 20_001)]
