@@ -53,7 +53,8 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
             before |= 1 << effects[name]
         done[name] = before
     # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it replaced may go
-    asked, taken_over = [], []
+    asked: list[str] = []
+    taken_over: list[str] = []
     for edge in graph.edges_into(SINK):
         if edge.src != SOURCE:
             kept = edge.src in ctx.spec.targets or (not graph.node(edge.src).output_dtypes and graph.node(edge.src).op != "NoOp")

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tfjit.framework import device_spec, settings
+from tfjit.framework import device_spec, dtypes, settings
 from tfjit.framework.attrs import summarize
 from tfjit.framework.device_spec import DeviceSpec
 from tfjit.framework.dtypes import DType
@@ -104,15 +104,16 @@ class _Placer:
         self.kernel_kinds: dict[tuple[Any, ...], dict[str, int]] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
         self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
+        self.reports = self.options.log_device_placement or "placement" in settings.names("TFJIT_LOG")
 
     def run(self) -> None:
         graph = self.graph
-        nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
-        if all(node.assigned_device for node in nodes):
-            return
         graph.unplaced = {}
+        nodes = sorted((node for node in graph.op_nodes() if not node.assigned_device), key=lambda node: node.id)
+        companions = {name for node in nodes for name in _colocated_with(node)}
         for node in nodes:
-            self.start_group(node)
+            if _is_constrained(node) or node.name in companions or not self.kinds(node):
+                self.start_group(node)
         self.colocate_classes(nodes)
         self.colocate_references(nodes)
         # what breaks a group comes before what has no device, as TensorFlow reports it
@@ -120,9 +121,7 @@ class _Placer:
             graph.unplaced[root] = reason
         later = []
         for node in nodes:
-            if node.assigned_device:
-                continue
-            if _is_generator(node, graph):
+            if _is_generator(node):
                 later.append(node)
                 continue
             wanted = ""
@@ -130,9 +129,10 @@ class _Placer:
                 inputs = graph.inputs(node.name)
                 wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
             self.assign(node, wanted)
+        several = len(self.devices) > 1
         for node in later:
-            homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)}
-            self.assign(node, homes.pop() if len(homes) == 1 else "")
+            homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)} if several else ()
+            self.assign(node, next(iter(homes)) if len(homes) == 1 else "")
 
     # ---- groups
 
@@ -153,7 +153,7 @@ class _Placer:
         if not kinds:
             self.fail(node, self.no_kernel(node), name_operation=False)
         group = self.groups[node.name] = _Group(node, requested, kinds)
-        if node.device and _is_resource_generator(node, self.graph):
+        if node.device and _is_resource_generator(node):
             group.resource = requested
 
     def kinds(self, node: Node) -> dict[str, int]:
@@ -162,14 +162,16 @@ class _Placer:
         key = (node.op, *map(id, node.input_dtypes), 0, *map(id, node.output_dtypes))
         found = self.kernel_kinds.get(key)
         if found is None:
-            dtypes = node.input_dtypes + node.output_dtypes
-            asked = {kind: self.options.has_kernel(node.op, kind, dtypes) for kind in self.device_types}
+            types = node.input_dtypes + node.output_dtypes
+            asked = {kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types}
             found = self.kernel_kinds[key] = {kind: priority for kind, priority in asked.items() if priority is not None}
         return found
 
     def root(self, name: str) -> str:
-        """The name that stands for a node's group."""
+        """The name that stands for a node's group; a node that had none gets one."""
         parent = self.parent
+        if name not in parent:
+            self.start_group(self.graph.node(name))
         top = name
         while parent[top] != top:
             top = parent[top]
@@ -180,28 +182,20 @@ class _Placer:
     def colocate_classes(self, nodes: list[Node]) -> None:
         """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever comes first."""
         for node in nodes:
-            classes = node.attrs.get("_class")
-            if not classes:
-                continue
-            for entry in classes if isinstance(classes, (tuple, list)) else (classes,):
-                if not isinstance(entry, bytes) or not entry.startswith(b"loc:@"):
-                    continue
-                other = entry[5:].decode()
-                if other == node.name:
-                    continue
-                if other not in self.parent:
+            for other in _colocated_with(node):
+                if other not in self.graph:
                     self.fail(node, f"Node '{node.name}' expects to be colocated with unknown node '{other}'", name_operation=False)
-                    continue
-                self.join(node.name, other, node)
+                elif other != node.name:
+                    self.join(node.name, other, node)
 
     def colocate_references(self, nodes: list[Node]) -> None:
         """Join what makes a reference or resource with what takes it; where both ask for a device, the maker's wins."""
         for node in nodes:
-            if node.op in _EXEMPT or not any(dtype.is_ref or dtype.name == "resource" for dtype in node.input_dtypes):
+            if node.op in _EXEMPT or not any(dtype.is_ref or dtype is dtypes.resource for dtype in node.input_dtypes):
                 continue
             for index, (src, _) in enumerate(self.graph.inputs(node.name)):
                 dtype = node.input_dtypes[index]
-                if not (dtype.is_ref or dtype.name == "resource") or self.graph.node(src).op == "_Arg":
+                if not (dtype.is_ref or dtype is dtypes.resource) or self.graph.node(src).op == "_Arg":
                     continue
                 maker, taker = self.groups[self.root(src)], self.groups[self.root(node.name)]
                 if maker is taker:
@@ -256,6 +250,11 @@ class _Placer:
 
     def assign(self, node: Node, wanted: str) -> None:
         """Put a node on `wanted` where that is possible, else on the best device of its group."""
+        if node.name not in self.parent:  # it shares its device with nobody and asks for none
+            found = self.unconstrained(self.kinds(node))
+            node.assigned_device = wanted if wanted in found else found[0]
+            self.report(node)
+            return
         root = self.root(node.name)
         group = self.groups[root]
         if root in self.broken:
@@ -269,8 +268,19 @@ class _Placer:
         chosen = wanted if wanted in found else found[0]
         node.assigned_device = chosen
         group.assigned = chosen
-        if self.options.log_device_placement or "placement" in settings.names("TFJIT_LOG"):
-            log.warning("%s: (%s): %s", node.name, node.op, chosen)
+        self.report(node)
+
+    def report(self, node: Node) -> None:
+        if self.reports:
+            log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
+
+    def unconstrained(self, kinds: dict[str, int]) -> list[str]:
+        """Names of the devices for a node that only needs a kernel, best first."""
+        key = tuple(kinds.items())
+        found = self.candidates.get(key)
+        if found is None:
+            found = self.candidates[key] = self.matching(DeviceSpec(), kinds)
+        return found
 
     def devices_for(self, group: _Group) -> list[str]:
         """Names of the devices that may take a group, best first."""
@@ -345,14 +355,30 @@ def _describe(node: Node) -> str:
     return f"{{name:'{node.name}' id:{node.id} op device:{device} def:{node.op}}}"
 
 
-def _is_generator(node: Node, graph: DataflowGraph) -> bool:
+def _colocated_with(node: Node) -> list[str]:
+    """Names in the node's `loc:@` classes."""
+    classes = node.attrs.get("_class")
+    if not classes:
+        return []
+    entries = classes if isinstance(classes, (tuple, list)) else (classes,)
+    return [entry[5:].decode() for entry in entries if isinstance(entry, bytes) and entry.startswith(b"loc:@")]
+
+
+def _is_constrained(node: Node) -> bool:
+    """Whether the node asks for a device or may have to share one."""
+    if node.device or "_class" in node.attrs:
+        return True
+    return any(dtype.is_ref or dtype is dtypes.resource for dtype in node.input_dtypes + node.output_dtypes)
+
+
+def _is_generator(node: Node) -> bool:
     """Whether the node makes one tensor out of nothing, so that it may go where its consumers are."""
     return not node.input_dtypes and len(node.output_dtypes) == 1 and not node.output_dtypes[0].is_ref
 
 
-def _is_resource_generator(node: Node, graph: DataflowGraph) -> bool:
+def _is_resource_generator(node: Node) -> bool:
     outputs = node.output_dtypes
-    return not node.input_dtypes and len(outputs) == 1 and (outputs[0].is_ref or outputs[0].name == "resource")
+    return not node.input_dtypes and len(outputs) == 1 and (outputs[0].is_ref or outputs[0] is dtypes.resource)
 
 
 _FIELDS: Final = (("job", "jobs"), ("replica", "replicas"), ("task", "tasks"), ("device_type", "types"), ("device_index", "ids"))
