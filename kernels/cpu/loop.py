@@ -12,6 +12,7 @@ from tfjit.framework import elementwise
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs
+from tfjit.kernels.cpu.epilogue import repeat_source
 from tfjit.kernels.cpu.region import (
     RESHAPING,
     Operand,
@@ -33,6 +34,10 @@ HOISTED: Final = "s"
 STRIDED: Final = "g"
 MAX_OUTPUTS: Final = 15
 """Distinct buffers that a kernel's stores may promise to be (kernels/intrinsics.py)."""
+
+NARROW: Final = 64
+FOLD_WIDTH: Final = 512
+"""Rows shorter than NARROW are taken several at a time, up to so many elements."""
 
 HEADER: Final = (*expressions.IMPORTS, "from tfjit.kernels.intrinsics import *", "", "")
 
@@ -226,6 +231,7 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
     dims, strides = collapse(region.shape, [o.strides for o in operands])
     if not dims:
         dims, strides = (1,), [(o.dtype.size if k >= len(region.operands) else 0,) for k, o in enumerate(operands)]
+    dims, strides, fold = _folded(operands, dims, strides)
     described = []
     for k, (operand, step) in enumerate(zip(operands, strides)):
         output = k - len(region.operands)
@@ -242,15 +248,41 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
     words: list[Word] = list(dims)
     if len(dims) > 1:
         words.append(parts)
+    launches: list[Launch] = []
+    temps: list[int] = []
     for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
         output = k - len(region.operands)
-        words.append(Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset))
+        place = Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
+        if fold > 1 and step[0] == 0 and step[-1] != 0:
+            width = dims[-1] // fold * operand.dtype.size
+            temps.append(width * fold)
+            launches.append(Launch(repeat_source(), (Pointer("temp", len(temps) - 1), place, width, fold), cost_ns=100.0))
+            place = Pointer("temp", len(temps) - 1)
+        words.append(place)
         words.extend(step[:-1])
         if text.pattern == STRIDED:
             words.append(step[-1])
     source = loop_source(region.program, len(dims), described, title)
-    launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors)
-    return NativeCall((launch,), in_place=_in_place(region, results), bytes_moved=moved, flops=flops)
+    launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors))
+    return NativeCall(tuple(launches), in_place=_in_place(region, results), temp_bytes=tuple(temps), bytes_moved=moved, flops=flops)
+
+
+def _folded(
+    operands: Sequence[Operand], dims: Sequence[int], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
+    """Several short rows taken as one longer one, vectors along them repeated as often: (dims, strides, rows in one).
+
+    A loop over the three channels of a pixel would be all prologue and tail.
+    """
+    if len(dims) != 2 or dims[1] >= NARROW or dims[0] * dims[1] < 4 * FOLD_WIDTH:
+        return tuple(dims), list(strides), 1
+    for operand, (row, column) in zip(operands, strides):
+        merged = column == operand.dtype.size and row == dims[1] * column
+        if not merged and (row != 0 or column not in (0, operand.dtype.size)):
+            return tuple(dims), list(strides), 1
+    fold = max(k for k in range(1, FOLD_WIDTH // dims[1] + 1) if dims[0] % k == 0)
+    longer = [(row * fold, column) for row, column in strides]
+    return (dims[0] // fold, dims[1] * fold), longer, fold
 
 
 def _touched(shape: Sequence[int], operand: Operand) -> int:

@@ -115,6 +115,14 @@ def test_chunks_cover_everything_once() -> None:
             np.testing.assert_array_equal(result, g.values[out])
 
 
+@pytest.mark.parametrize("shape", [(40, 50, 3), (1024, 10), (1021, 7)])
+def test_narrow_rows_are_taken_several_at_a_time(shape: tuple[int, ...]) -> None:
+    g = GroupBuilder(floats(*shape), floats(shape[-1], seed=1), floats(shape[-1], seed=2), np.float32(2).reshape(()))
+    out = g.op("Mul", g.op("Mul", g.op("Sub", g.input(0), g.input(1)), g.input(2)), g.input(3))
+    call = g.check(out, nchunks=3)
+    assert len(call.launches) == (1 if shape[0] == 1021 else 3)
+
+
 def test_text_is_free_of_sizes_and_names() -> None:
     sources = []
     for n in (5, 70):
