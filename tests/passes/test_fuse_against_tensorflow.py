@@ -58,7 +58,8 @@ def residual_block(x: Any) -> Any:
 
 
 def normalise_image(x: Any) -> Any:
-    return (tf.cast(tf.clip_by_value(x * 50.0 + 128.0, 0.0, 255.0), tf.uint8), (x - tf.constant(rand(x.shape[-1]))) / tf.constant(np.abs(rand(x.shape[-1])) + 1))
+    mean, deviation = tf.constant(rand(x.shape[-1])), tf.constant(np.abs(rand(x.shape[-1])) + 1)
+    return tf.cast(tf.clip_by_value(x * 50.0 + 128.0, 0.0, 255.0), tf.uint8), (x - mean) / deviation
 
 
 def masks_and_selects(x: Any) -> Any:
