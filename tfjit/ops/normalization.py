@@ -523,8 +523,8 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether each target is among its row's k largest predictions."""
-    with name_scope(name, "in_top_k") as scope:
-        return tensor("InTopKV2", scope, predictions=predictions, targets=targets, k=k)
+    with name_scope(name, "in_top_k"):
+        return tensor("InTopKV2", None, predictions=predictions, targets=targets, k=k)
 
 
 def local_response_normalization(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.operation import Tensor
@@ -30,7 +32,9 @@ def _op(op_type: str) -> Binary:
 
 def _logical(logical_op: str, bitwise_op: str) -> Binary:
     def apply(x: Tensor, y: Any, name: str) -> Tensor:
-        return tensor(logical_op if x.dtype.base_dtype is dtypes.bool else bitwise_op, name, x=x, y=y)
+        if x.dtype.base_dtype is dtypes.bool:
+            return tensor(logical_op, name, x=x, y=y)
+        return tensor(bitwise_op, None, x=x, y=y)  # inside the operator's scope: "and/BitwiseAnd"
 
     return apply
 
@@ -44,7 +48,7 @@ def _truediv(x: Tensor, y: Any, name: str) -> Tensor:
 
 
 def _xor(x: Tensor, y: Any, name: str) -> Tensor:
-    return e.logical_xor(x, y, name=name) if x.dtype.base_dtype is dtypes.bool else tensor("BitwiseXor", name, x=x, y=y)
+    return e.logical_xor(x, y, name=name) if x.dtype.base_dtype is dtypes.bool else tensor("BitwiseXor", None, x=x, y=y)
 
 
 # operator -> (name of its nodes, function)
@@ -68,13 +72,12 @@ def _forward(name: str, function: Binary) -> Callable[[Tensor, Any], Any]:
     def operator(x: Tensor, y: Any) -> Any:
         with name_scope(None, name, [x, y]) as scope:
             try:
-                other = convert_to_tensor(y, dtype=x.dtype.base_dtype, name="y")
+                return function(x, y, scope)
             except (TypeError, ValueError):
                 # The other operand's class may know how to combine with a tensor.
-                if hasattr(type(y), f"__r{name}__") and not isinstance(y, Tensor):
+                if hasattr(type(y), f"__r{name}__") and not isinstance(y, (Tensor, int, float, complex, str, np.ndarray, np.generic)):
                     return NotImplemented
                 raise
-            return function(x, other, scope)
 
     return operator
 

@@ -157,7 +157,7 @@ def random_uniform(
         sizes = _shape_tensor(shape)
         unit = kind.is_floating and not isinstance(minval, Tensor) and not isinstance(maxval, Tensor) and minval == 0 and maxval == 1
         if unit:
-            return tensor("RandomUniform", scope, shape=sizes, dtype=kind, **_seeds(seed))
+            return tensor("RandomUniform", None, shape=sizes, dtype=kind, **_seeds(seed))
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(maxval, dtype=kind, name="max")
         seeds = _seeds(seed)
