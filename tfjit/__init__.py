@@ -8,80 +8,128 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name -> module that has it; "*" modules are searched in order for what is not listed
-_NAMES = {
-    "Session": "tfjit.client.session",
-    "BaseSession": "tfjit.client.session",
-    "InteractiveSession": "tfjit.client.session",
-    "get_default_session": "tfjit.client.session",
-    "register_session_run_conversion_functions": "tfjit.client.fetches",
-    "SessionFactory": "tfjit.runtime.factory",
-    "SessionOptions": "tfjit.runtime.factory",
-    "new_session": "tfjit.runtime.factory",
-    "try_new_session": "tfjit.runtime.factory",
-    "Graph": "tfjit.framework.graph",
-    "Operation": "tfjit.framework.operation",
-    "Tensor": "tfjit.framework.operation",
-    "GraphKeys": "tfjit.framework.graph_keys",
-    "DeviceSpec": "tfjit.framework.device_spec",
-    "TensorShape": "tfjit.framework.shape",
-    "Dimension": "tfjit.framework.shape",
-    "DType": "tfjit.framework.dtypes",
-    "as_dtype": "tfjit.framework.dtypes",
-    "import_graph_def": "tfjit.framework.graph_def",
-    "make_tensor_proto": "tfjit.framework.tensors",
-    "make_ndarray": "tfjit.framework.tensors",
-    "OpError": "tfjit.framework.errors",
-    "set_random_seed": "tfjit.framework.random_seed",
-    "get_seed": "tfjit.framework.random_seed",
+# module -> the public names it has
+_HOMES = {
+    "tfjit.client.session": "Session BaseSession InteractiveSession get_default_session",
+    "tfjit.client.fetches": "register_session_run_conversion_functions",
+    "tfjit.client.variables": (
+        "Variable VariableAggregation VariableSynchronization disable_resource_variables enable_resource_variables "
+        "resource_variables_enabled"
+    ),
+    "tfjit.client.assignments": (
+        "assign assign_add assign_sub count_up_to scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
+        "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
+    ),
+    "tfjit.client.variable_scope": (
+        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope no_regularizer variable_scope"
+    ),
+    "tfjit.client.variable_collections": (
+        "all_variables assert_variables_initialized global_variables global_variables_initializer initialize_all_tables "
+        "initialize_all_variables initialize_local_variables initialize_variables is_variable_initialized local_variables "
+        "local_variables_initializer model_variables moving_average_variables report_uninitialized_variables tables_initializer "
+        "trainable_variables variables_initializer"
+    ),
+    "tfjit.client.initializers": (
+        "constant_initializer glorot_normal_initializer glorot_uniform_initializer ones_initializer orthogonal_initializer "
+        "random_normal_initializer random_uniform_initializer truncated_normal_initializer uniform_unit_scaling_initializer "
+        "variance_scaling_initializer zeros_initializer"
+    ),
+    "tfjit.client.modes": (
+        "disable_control_flow_v2 disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
+        "executing_eagerly is_tensor"
+    ),
+    "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
+    "tfjit.framework.default_graph": (
+        "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "
+        "get_collection_ref get_default_graph get_name_scope name_scope reset_default_graph"
+    ),
+    "tfjit.framework.device_spec": "DeviceSpec",
+    "tfjit.framework.dtypes": (
+        "DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64 half int16 int32 int64 int8 qint16 qint32 qint8 "
+        "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
+    ),
+    "tfjit.framework.errors": "OpError",
+    "tfjit.framework.graph": "Graph",
+    "tfjit.framework.graph_def": "import_graph_def",
+    "tfjit.framework.graph_keys": "GraphKeys",
+    "tfjit.framework.operation": "Operation Tensor",
+    "tfjit.framework.random_seed": "get_seed set_random_seed",
+    "tfjit.framework.shape": "Dimension TensorShape dimension_value",
+    "tfjit.framework.static_value": "get_static_value=constant_value",
+    "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
+    "tfjit.protos": (
+        "AttrValue ConfigProto GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata RunOptions "
+        "SavedModel TensorInfo TensorProto"
+    ),
 }
-_MODULES = {"errors": "tfjit.framework.errors", "dtypes": "tfjit.framework.dtypes"}
-_SUBMODULES = frozenset(
-    {"cli", "client", "demo", "framework", "inspection", "kernels", "model_file", "ops", "passes", "progress", "protos", "runtime", "timeline"}
+_NAMES = {name.partition("=")[0]: (module, name.rpartition("=")[2]) for module, names in _HOMES.items() for name in names.split()}
+# Names that are modules elsewhere.
+_MODULES = {
+    "compat": "tfjit.compat",
+    "dtypes": "tfjit.framework.dtypes",
+    "errors": "tfjit.framework.errors",
+    "initializers": "tfjit.client.initializers",
+    "train": "tfjit.client.train",
+}
+_SUBMODULES = (
+    *("cli", "client", "demo", "framework", "inspection", "kernels", "model_file"),
+    *("ops", "passes", "progress", "protos", "runtime", "timeline"),
 )
-_MESSAGES = frozenset(
-    {
-        "ConfigProto",
-        "GPUOptions",
-        "GraphDef",
-        "GraphOptions",
-        "MetaGraphDef",
-        "NodeDef",
-        "OptimizerOptions",
-        "RunMetadata",
-        "RunOptions",
-        "SavedModel",
-        "TensorProto",
-    }
-)
-_SEARCHED = ("tfjit.framework.dtypes", "tfjit.framework.default_graph", "tfjit.ops", "tfjit.client.variables")
+# What a TF1 program may look for and will not find yet, by the feature it takes.
+_MISSING = {
+    "gradients and optimizers": "AggregationMethod GradientTape RegisterGradient UnconnectedGradients custom_gradient gradients hessians",
+    "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
+    "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
+    "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
+    "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
+    "checkpoints and SavedModel": "saved_model",
+    "summaries": "summary Summary",
+    "partitioned variables": (
+        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
+    ),
+    "Python functions in graphs": "numpy_function py_func",
+    "sparse tensors": "SparseTensor SparseTensorValue sparse sparse_placeholder",
+    "ragged tensors": "RaggedTensor ragged",
+    "distributed sessions": "distribute",
+    "contributed packages": "contrib",
+    "flags, logging and file functions": "app flags gfile logging",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'tfjit' has no attribute {name!r}")
-    value: Any
     if name in _SUBMODULES:
         return importlib.import_module(f"tfjit.{name}")
-    if name in _MODULES:
+    value: Any
+    if name in _NAMES:
+        module, attribute = _NAMES[name]
+        value = getattr(importlib.import_module(module), attribute)
+    elif name in _MODULES:
         value = importlib.import_module(_MODULES[name])
-    elif name in _NAMES:
-        value = getattr(importlib.import_module(_NAMES[name]), name)
-    elif name in _MESSAGES:
-        value = getattr(importlib.import_module("tfjit.protos"), name)
     else:
-        for module in _SEARCHED:
-            value = getattr(importlib.import_module(module), name, None)
-            if value is not None:
-                break
-        else:
-            raise AttributeError(f"module 'tfjit' has no attribute {name!r}")
+        value = _operation(name)
     globals()[name] = value
     return value
 
 
+def _operation(name: str) -> Any:
+    """A function or namespace of tfjit.ops. Raises AttributeError, saying what is missing for a name that TensorFlow has."""
+    ops = importlib.import_module("tfjit.ops")
+    if name in ops.__dir__():
+        return getattr(ops, name)
+    feature = next((feature for feature, names in _MISSING.items() if name in names.split()), None)
+    reason = f": {feature} are not supported yet" if feature else ""
+    raise AttributeError(f"module 'tfjit' has no attribute {name!r}{reason}")
+
+
 def __dir__() -> list[str]:
-    names = {*globals(), *_NAMES, *_MODULES, *_MESSAGES}
-    for module in _SEARCHED:
-        names.update(n for n in dir(importlib.import_module(module)) if not n.startswith("_"))
-    return sorted(names)
+    imported = {"importlib", "Any"}
+    operations = {name for name in importlib.import_module("tfjit.ops").__dir__() if not name.startswith("_")}
+    found = {name for name in {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *operations} - imported if not _is_private(name)}
+    return sorted(found - {"Callable", "Final"})
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")

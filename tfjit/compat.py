@@ -1,0 +1,43 @@
+"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and conversions of strings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import tfjit as v1
+
+# So that `import tfjit.compat.v1 as tf` finds it.
+sys.modules[__name__ + ".v1"] = v1
+
+
+def as_bytes(bytes_or_text: str | bytes | bytearray, encoding: str = "utf-8") -> bytes:
+    """Text as bytes. Raises TypeError for anything else."""
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text.encode(encoding)
+    if isinstance(bytes_or_text, (bytes, bytearray)):
+        return bytes(bytes_or_text)
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+def as_text(bytes_or_text: str | bytes, encoding: str = "utf-8") -> str:
+    """Bytes as text. Raises TypeError for anything else."""
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text
+    if isinstance(bytes_or_text, bytes):
+        return bytes_or_text.decode(encoding)
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+as_str = as_text
+
+
+def as_str_any(value: Any, encoding: str = "utf-8") -> str:
+    """Anything as text."""
+    return as_text(value, encoding) if isinstance(value, bytes) else str(value)
+
+
+def path_to_str(path: Any) -> Any:
+    """A path object as text; text stays."""
+    return as_str_any(os.fspath(path)) if hasattr(path, "__fspath__") else path
