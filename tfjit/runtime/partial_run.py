@@ -52,12 +52,12 @@ class PartialRun:
         try:
             results = self._step(feeds, fetches)
         except BaseException:
-            self._end()
+            self.end()
             raise
         over = all(self._feeds.values()) and all(self._fetches.values())
         if over:
             self._run.finished.wait()
-            self._end()
+            self.end()
             if self._run.error is not None:
                 raise self._run.error
         return results, over
@@ -107,7 +107,8 @@ class PartialRun:
             return value[()] if value.shape == () else value.copy()
         return value
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Cancel what still runs and release the step."""
         if not self._run.finished.is_set():
             self._context.cancellation.cancel()
             self._run.finished.wait()
