@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.registry import Unsupported
@@ -10,7 +10,7 @@ from tfjit.passes.fuse_copies import Chosen, copy_cheap_values
 from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fuse_groups import GroupMaker
 from tfjit.passes.fuse_padding import absorb_padding
-from tfjit.passes.fuse_roles import ANCHOR_KINDS, Role, RoleFinder
+from tfjit.passes.fuse_roles import ANCHOR_KINDS, RoleFinder
 from tfjit.passes.view import SINK
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_OUTPUTS: Final = 12
 MAX_INPUTS: Final = 24
 """Pointers a loop holds in registers or near; more would be reloaded in every iteration."""
+SHARED_ELEMENTS: Final = 1 << 14
+"""From this size on, reading a tensor once instead of twice is worth a kernel of its own."""
+_MAX_SIBLINGS: Final = 8
 _REPEAT_LIMIT: Final = 16
 """A smaller value is computed again for each element of a loop at most so many times as often."""
 
@@ -43,9 +46,8 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     fuser.rewrite()
 
 
-@dataclass(slots=True)
 class _Refused(Exception):
-    reason: str
+    """Two drafts stay apart; the text says why."""
 
 
 class _Fuser:
@@ -76,18 +78,38 @@ class _Fuser:
                 tried.append(found)
         tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
         for producer in tried:
-            current = self.drafts.of[node.name]
-            producer = self.drafts.of[producer.members[0]]
-            if producer is current:
-                continue
-            try:
-                self._join(producer, current, node, role)
-            except _Refused as refused:
-                self.ctx.log(node.name, f"stays apart from {producer.anchor or producer.members[-1]}: {refused.reason}")
-            except Unsupported as refused:
-                self.ctx.log(node.name, f"stays apart from {producer.anchor or producer.members[-1]}: {refused}")
+            self._attempt(self.drafts.of[producer.members[0]], node)
+        self._join_siblings(node)
 
-    def _join(self, producer: Draft, consumer: Draft, node: Node, role: Role) -> None:
+    def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
+        """Let the node's draft and another become one, or log why not."""
+        current = self.drafts.of[node.name]
+        if other is current:
+            return
+        try:
+            self._join(other, current, node, siblings)
+        except (_Refused, Unsupported) as refused:
+            if not siblings:
+                self.ctx.log(node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}")
+
+    def _join_siblings(self, node: Node) -> None:
+        """Let loops and rows that read the same large tensor read it together."""
+        drafts = self.drafts
+        if drafts.of[node.name].kind not in ("loop", "rows") or self.roles.is_view(node.name):
+            return
+        for src, slot in drafts.sources[node.name]:
+            shape = self.roles.shape(src, slot)
+            if shape is None or prod(shape) < SHARED_ELEMENTS or len(drafts.consumers_of(src)) > _MAX_SIBLINGS:
+                continue
+            for consumer in sorted(drafts.consumers_of(src), key=lambda name: drafts.position.get(name, -1)):
+                other = drafts.of.get(consumer)
+                current = drafts.of[node.name]
+                if other is None or other is current or other.space != current.space or (src, slot) not in other.inputs:
+                    continue
+                if other.kind in ("loop", "rows") and not (other.waits or current.waits):
+                    self._attempt(other, node, siblings=True)
+
+    def _join(self, producer: Draft, consumer: Draft, node: Node, siblings: bool) -> None:
         """Merge two drafts, or say why not by raising _Refused or Unsupported."""
         drafts = self.drafts
         size = len(producer.members) + len(consumer.members)
@@ -120,7 +142,8 @@ class _Fuser:
             self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
         merged = drafts.merge(producer, consumer, level)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
-        self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}")
+        why = " that reads the same" if siblings else ""
+        self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}{why}")
 
     def _space(self, producer: Draft, consumer: Draft, kind: str) -> object:
         if kind != "loop":

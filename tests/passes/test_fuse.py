@@ -463,6 +463,20 @@ def test_cheap_value_is_computed_again_instead_of_stored() -> None:
     assert len(variance.outputs) == 1  # the centred values are not written
 
 
+def test_loops_over_the_same_large_tensor_become_one() -> None:
+    text = """
+        x = Placeholder(shape=<{rows},200>)
+        a = Neg(x)
+        b = Relu(a)
+        c = Square(x)
+        e = Sqrt(c)
+        y = _Retval(b, index=0)
+        z = _Retval(e, index=1)
+    """
+    assert members(check(text.format(rows=100))) == [{"a", "b", "c", "e"}]
+    assert members(check(text.format(rows=3))) == [{"a", "b"}, {"c", "e"}]
+
+
 def test_dear_value_is_stored() -> None:
     graph = check(
         """
