@@ -36,9 +36,7 @@ class Chosen:
     given: set[str] = field(default_factory=set)
 
 
-def copy_cheap_values(
-    chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
-) -> list[str]:
+def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext) -> list[str]:
     """Let groups compute cheap results of others themselves, where nobody else needs those and no more is read than before.
 
     Changes the groups in place and drops those that are left with one node. Returns the nodes that nobody needs any more, consumers

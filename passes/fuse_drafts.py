@@ -28,7 +28,6 @@ def is_root(op: str) -> bool:
     return op in _ROOTS or "Dequeue" in op or "Unstage" in op
 
 
-
 class Draft:
     """A group while the pass decides. A node alone is a draft of one member with kind "".
 

@@ -195,9 +195,7 @@ def _described(group: FusedGroup) -> FusedGroup:
         "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
     }
     reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")
-    return FusedGroup(
-        group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor
-    )
+    return FusedGroup(group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor)
 
 
 def anchor_flops(spec: NodeSpec) -> int:

@@ -316,7 +316,7 @@ def _dependencies(program: Program) -> list[int]:
 
 
 def loop_title(program: Program) -> str:
-    """"loop mul+add+relu float32": what a fused loop computes."""
+    """ "loop mul+add+relu float32": what a fused loop computes."""
     names = [op.op.lower() for op in program.ops]
     shown = "+".join(names[:6]) + (f"+{len(names) - 6} more" if len(names) > 6 else "")
     types = {op.dtype.name for op in program.ops} or {d.name for d in program.inputs}

@@ -93,9 +93,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
         whole = tuple(0 if n == 1 else s * operand.dtype.size for n, s in zip(after_shape, full))
         if operand.ref == result or operand.offset or (any(operand.strides) and operand.strides != whole):
             raise Unsupported("after the reduction only scalars and operands of its result's shape")
-    return ReducePlan(
-        what, dtype, region_before, tuple(k for k, _ in sides), axes, region_after, tuple(k for k, _ in finals[1:])
-    )
+    return ReducePlan(what, dtype, region_before, tuple(k for k, _ in sides), axes, region_after, tuple(k for k, _ in finals[1:]))
 
 
 def _members_after(group: FusedGroup, head: int) -> set[int]:
@@ -408,9 +406,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     return NativeCall(launches, temp_bytes=(temp,), bytes_moved=moved, flops=total * (1 + len(plan.before.program.ops)))
 
 
-def _folded(
-    layout: _Layout, dims: Sequence[int], strides: Sequence[tuple[int, ...]]
-) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
+def _folded(layout: _Layout, dims: Sequence[int], strides: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
     """Several short rows taken as one longer one, whose parts are then put together like any others: (dims, strides, rows in one)."""
     rest = list(strides)
     if not layout.inner_kept or len(dims) < 2 or layout.kept[-2] or dims[-1] == 0 or dims[-1] >= FOLD_WIDTH // 2:

@@ -409,15 +409,9 @@ class _RowWriter:
         s, schedule, base = self.s, self.schedule, self.base
         needed = schedule.passes[number]
         reductions = [
-            (base + k, op)
-            for k, op in enumerate(self.program.ops)
-            if op.op.startswith(_REDUCE) and schedule.stage[op.args[0]] == number
+            (base + k, op) for k, op in enumerate(self.program.ops) if op.op.startswith(_REDUCE) and schedule.stage[op.args[0]] == number
         ]
-        stores = [
-            k
-            for k, value in enumerate(self.program.outputs)
-            if self.outputs[k] != HOISTED and schedule.stage[value] == number
-        ]
+        stores = [k for k, value in enumerate(self.program.outputs) if self.outputs[k] != HOISTED and schedule.stage[value] == number]
         for value, op in reductions:
             kind = op.op.removeprefix(_REDUCE)
             wide = reducers.wide_type(kind, op.dtype)
