@@ -37,6 +37,11 @@ def complete_attrs(op: str, given: dict[str, Any], input_dtypes: Sequence[DType]
     return op_defs.complete_attrs(op_def, given, input_dtypes), op_def
 
 
+def with_defaults(op_def: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Attrs with the op's defaults for those not given."""
+    return {**{attr.name: attr.default for attr in op_def.attrs if attr.has_default}, **given}
+
+
 def signature(op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
     """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend on is missing."""
     if op_def is None:

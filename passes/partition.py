@@ -5,19 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from tfjit.framework import dtypes
-from tfjit.framework.errors import UnimplementedError
 from tfjit.framework.shape import Shape
 from tfjit.passes.context import PassContext
+from tfjit.passes.control_loops import add_control_loops, colocate_control_flow
+from tfjit.passes.evaluate import CONTROL_FLOW
 from tfjit.passes.host_memory import input_on_host, output_on_host
 from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Edge, Node
-
-_ENTERS: Final = frozenset({"Enter", "RefEnter"})
-_EXITS: Final = frozenset({"Exit", "RefExit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +35,29 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
 
     Before:  x on CPU:0 -> y on CPU:1 (twice)      After:  x -> x/_0=_Send      and      x/_1=_Recv -> y (twice)
     Keeps: every node with its id and name in exactly one partition, and all orderings: a control edge travels as an empty
-    tensor, from a Const that waits for its source to an Identity that its destination waits for.
+    tensor, from a Const that waits for its source to an Identity that its destination waits for. A loop across devices gets a
+    control loop on each of them (control_loops.py), so that its receives run once an iteration.
     The partitions are in order of location name; a graph of one location is handed on as it is.
-    Raises UnimplementedError for a loop whose nodes lie in several partitions.
+    Raises InvalidArgumentError for a loop across devices that has no LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
     for node in graph.op_nodes():
         node.assigned_device = node.assigned_device or ctx.options.client_device
+    new_name = _namer(ctx)
+    loop_waits: dict[tuple[str, str], int] = {}
+    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and any(node.op in CONTROL_FLOW for node in graph.op_nodes()):
+        colocate_control_flow(graph)
+        loop_waits = add_control_loops(graph, new_name)
     locate = ctx.options.location or _device_of
     locations = {node.name: locate(node) for node in graph.op_nodes()}
     names = sorted(set(locations.values()))
     if len(names) <= 1:
         return [Partition(names[0] if names else ctx.options.client_device, graph)]
-    _refuse_split_loops(graph, locations)
     parts: dict[str, DataflowGraph] = {}
     for where in names:
         members = [name for name, location in locations.items() if location == where]
         parts[where] = graph.copy_subset(members)
-    _Splitter(graph, ctx, locations, parts).run()
+    _Splitter(graph, ctx, locations, parts, new_name, loop_waits).run()
     return [Partition(where, parts[where]) for where in names]
 
 
@@ -62,15 +65,30 @@ def _device_of(node: Node) -> str:
     return node.assigned_device
 
 
+def _namer(ctx: PassContext) -> Callable[[str], str]:
+    """What names new nodes: "x/_0" in direct sessions, "x_S0" in distributed ones."""
+    counter = ctx.options.partition_counter or itertools.count()
+    separator = "_S" if ctx.options.distributed_names else "/_"
+    return lambda prefix: f"{prefix}{separator}{next(counter)}"
+
+
 class _Splitter:
     """Puts the sends and receives of one split into the partitions."""
 
-    def __init__(self, graph: DataflowGraph, ctx: PassContext, locations: dict[str, str], parts: dict[str, DataflowGraph]) -> None:
+    def __init__(
+        self,
+        graph: DataflowGraph,
+        ctx: PassContext,
+        locations: dict[str, str],
+        parts: dict[str, DataflowGraph],
+        new_name: Callable[[str], str],
+        loop_waits: dict[tuple[str, str], int],
+    ) -> None:
+        self.new_name = new_name
+        # node -> (the Merge of a control loop it waits for, how many of its inputs that stands for)
+        self.loop_waits = {dst: (merge, count) for (merge, dst), count in loop_waits.items()}
         self.graph, self.locations, self.parts = graph, locations, parts
         self.incarnations = {device.name: device.incarnation for device in ctx.options.devices}
-        counter = ctx.options.partition_counter or itertools.count()
-        separator = "_S" if ctx.options.distributed_names else "/_"
-        self.new_name: Callable[[str], str] = lambda prefix: f"{prefix}{separator}{next(counter)}"
         # Keys name edges by dense ids: what was pruned does not count, and TensorFlow's copies of a graph have three edges
         # from source to sink before all others.
         ids = sorted(edge.id for edge in graph.all_edges() if (edge.src, edge.dst) != (SOURCE, SINK))
@@ -91,8 +109,9 @@ class _Splitter:
         here = self.locations[node.name]
         waits_for_readers: list[str] = []  # receives of references: they read when dst's other inputs are there
         others: list[str] = []
+        merge, unused = self.loop_waits.get(node.name, ("", 0))
         for edge in self.graph.edges_into(node.name):
-            if edge.src == SOURCE:
+            if edge.src == SOURCE or (edge.is_control and edge.src == merge):
                 continue
             reference = not edge.is_control and self.graph.node(edge.src).output_dtypes[edge.src_output].is_ref
             if self.locations[edge.src] == here:
@@ -102,7 +121,8 @@ class _Splitter:
             key = (edge.src, edge.src_output, here)
             known = self.received.get(key)
             if known is None:
-                known = self.transfer(edge, node, here)
+                known = self.transfer(edge, node, here, merge)
+                unused -= 1
                 if reference:
                     waits_for_readers.append(known)
                 else:
@@ -114,13 +134,18 @@ class _Splitter:
                 self.parts[here].add_control_edge(known, node.name)
             else:
                 self.parts[here].add_data_edge(known, 0, node.name, edge.dst_input)
+        if merge and unused <= 0:  # a receive waits in the node's stead
+            self.parts[here].remove_control_edge(merge, node.name)
         for receive in waits_for_readers:
             for other in others:
                 if other != receive:
                     self.parts[here].add_control_edge(other, receive)
 
-    def transfer(self, edge: Edge, dst: Node, here: str) -> str:
-        """Make the pair for one edge; returns the node of the receiving partition that stands for its source."""
+    def transfer(self, edge: Edge, dst: Node, here: str, gate: str) -> str:
+        """Make the pair for one edge; returns the node of the receiving partition that stands for its source.
+
+        gate: what the receive waits for in a loop, "" outside.
+        """
         src = self.graph.node(edge.src)
         there = self.parts[self.locations[edge.src]]
         sent, slot = src.name, edge.src_output
@@ -149,6 +174,8 @@ class _Splitter:
         self.add(there, src, self.new_name(src.name), send_op, [(sent, slot)], {"T": dtype, **attrs})
         receive = self.add(self.parts[here], dst, self.new_name(src.name), recv_op, [], {"tensor_type": dtype, **attrs})
         receive.origin = src.origin
+        if gate:
+            self.parts[here].add_control_edge(gate, receive.name)
         receive.output_shapes = (shape,)
         if not edge.is_control:
             if src.output_dtypes[slot].is_ref:
@@ -167,39 +194,3 @@ class _Splitter:
         )
         self.next_id = part._next_node_id
         return made
-
-
-def _refuse_split_loops(graph: DataflowGraph, locations: dict[str, str]) -> None:
-    """Raise UnimplementedError when the nodes of one loop do not share a partition."""
-    if not any(node.op in _ENTERS for node in graph.op_nodes()):
-        return
-    frames: dict[str, str] = {}  # node -> the Enter whose loop it belongs to; "" outside
-    owner: dict[str, str] = {}  # node -> frame it is nested in, by Enter's frame_name
-    outer: dict[str, str] = {"": ""}
-    for name in graph.topological_order():
-        node = graph.node(name)
-        inside = ""
-        for src in graph._pred[name]:
-            if src != SOURCE and src in frames and not graph.is_back_edge(src, name):
-                frame = frames[src]
-                if graph.node(src).op in _EXITS:
-                    frame = outer.get(frame, "")
-                inside = inside or frame
-        if node.op in _ENTERS:
-            frame = node.attrs["frame_name"].decode()
-            outer.setdefault(frame, inside)
-            frames[name] = frame
-        else:
-            frames[name] = inside
-        if frames[name]:
-            first = owner.setdefault(frames[name], locations[name])
-            if first != locations[name]:
-                raise UnimplementedError(
-                    None,
-                    None,
-                    f"Node '{name}' ({node.op}) is on {locations[name]}, but other nodes of its loop '{frames[name]}' are on {first}: "
-                    "loops across devices are not implemented. Put the whole loop on one device.",
-                )
-
-
-__all__ = ["Partition", "partition"]

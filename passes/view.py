@@ -430,6 +430,19 @@ class DataflowGraph(nx.MultiDiGraph):
             self.add_control_edge(src, name)
         return node
 
+    def add_loose_node(self, name: str, op: str, attrs: Mapping[str, Any], like: Node) -> Node:
+        """Add a node without edges, beside `like`; its attrs are complete but for defaults. The caller connects it."""
+        from tfjit.passes.convert import find_op_def, signature, with_defaults
+
+        op_def = find_op_def(op, name)
+        all_attrs = with_defaults(op_def, attrs)
+        inputs, outputs = signature(op, op_def, all_attrs, name)
+        node = Node(self, name, self._new_node_id(), op, all_attrs, op_def, inputs, outputs, like.device, like.assigned_device, like.origin)
+        if name in self._node:
+            raise InternalError(None, None, f"Node '{name}' is already in the graph")
+        self._insert(node)
+        return node
+
     def add_data_edge(self, src: str, src_output: int, dst: str, dst_input: int) -> int:
         """Add a data edge and return its id."""
         return self._connect(src, src_output, dst, dst_input)

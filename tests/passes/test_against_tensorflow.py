@@ -23,6 +23,7 @@ from tfjit.passes.view import DataflowGraph
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 tf1.disable_resource_variables()
+tf1.disable_control_flow_v2()
 
 TASK = "/job:localhost/replica:0/task:0"
 IGNORED_ATTRS = {"_XlaHasReferenceVars", "_has_manual_control_dependencies"}
@@ -56,7 +57,7 @@ def _canonical(node: Any) -> tuple[Any, ...]:
         )
     )
     data = [text for text in node.input if not text.startswith("^")]
-    control = sorted(text for text in node.input if text.startswith("^"))
+    control = sorted({text for text in node.input if text.startswith("^")})
     return node.name, node.op, tuple(data), tuple(control), node.device, attrs
 
 
@@ -268,9 +269,70 @@ def everything_fed() -> Any:
     return [z], {y: [3.0, 4.0]}
 
 
+def loop_with_a_body_elsewhere() -> Any:
+    x = tf1.placeholder(tf.float32, [], name="x")
+
+    def body(i: Any, a: Any) -> Any:
+        with _device(1):
+            b = tf1.multiply(a, 2.0, name="b")
+        return i + 1, b + 1.0
+
+    with _device(0):
+        return tf1.while_loop(lambda i, a: i < 5, body, [tf1.constant(0), x], name="w")[1], {x: 1.0}
+
+
+def loop_within_a_loop() -> Any:
+    x = tf1.placeholder(tf.float32, [], name="x")
+
+    def inner(j: Any, b: Any) -> Any:
+        with _device(1):
+            c = tf1.multiply(b, 2.0, name="c")
+        return j + 1, c + 1.0
+
+    def body(i: Any, a: Any) -> Any:
+        return i + 1, tf1.while_loop(lambda j, b: j < 2, inner, [tf1.constant(0), a], name="inner")[1]
+
+    with _device(0):
+        return tf1.while_loop(lambda i, a: i < 3, body, [tf1.constant(0), x], name="outer")[1], {x: 1.0}
+
+
+def loop_over_three_devices() -> Any:
+    x = tf1.placeholder(tf.float32, [2], name="x")
+
+    def body(i: Any, a: Any, b: Any) -> Any:
+        with _device(1):
+            c = tf1.multiply(a, b, name="c")
+            d = tf1.add(c, a, name="d")
+        with _device(2), tf1.control_dependencies([c]):
+            e = tf1.subtract(d, c, name="e")
+            f = tf1.negative(a, name="f")
+        return i + 1, e, f + d
+
+    return tf1.while_loop(lambda i, a, b: i < 3, body, [tf1.constant(0), x, x], name="w")[1], {x: [1.0, 2.0]}
+
+
+def branches() -> Any:
+    x = tf1.placeholder(tf.float32, [2], name="x")
+    p = tf1.placeholder(tf.bool, [], name="p")
+
+    def yes() -> Any:
+        with _device(1):
+            return tf1.square(x, name="yes")
+
+    def no() -> Any:
+        with _device(2):
+            return tf1.negative(x, name="no")
+
+    return tf1.cond(p, yes, no, name="c"), {x: [1.0, 2.0], p: True}
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        loop_with_a_body_elsewhere,
+        loop_within_a_loop,
+        loop_over_three_devices,
+        branches,
         diamond,
         shared_constants,
         waiting_constant,
@@ -351,6 +413,41 @@ def _random_graph(seed: int) -> Callable[[], Any]:
         return fetches, feeds
 
     return make
+
+
+def _random_loops(seed: int) -> Callable[[], Any]:
+    def make() -> Any:
+        rng = np.random.default_rng(seed)
+        x = tf1.placeholder(tf.float32, [2], name="x")
+
+        def some(tensors: list[Any], count: int) -> list[Any]:
+            tensors = list(tensors)
+            for _ in range(count):
+                left, right = (tensors[rng.integers(0, len(tensors))] for _ in range(2))
+                with _device(int(rng.integers(0, 3))), tf1.control_dependencies([left.op] if rng.random() < 0.2 else []):
+                    tensors.append(tf1.multiply(left, right) if rng.random() < 0.5 else tf1.negative(left))
+            return tensors
+
+        def body(depth: int) -> Callable[..., Any]:
+            def inside(i: Any, a: Any, b: Any) -> Any:
+                made = some([a, b], int(rng.integers(1, 5)))
+                if depth < 2 and rng.random() < 0.6:
+                    with _device(int(rng.integers(0, 3))) if rng.random() < 0.5 else tf1.name_scope("here"):
+                        made += tf1.while_loop(lambda i, a, b: i < 2, body(depth + 1), [tf1.constant(0), made[-1], b], name="inner")[1:]
+                return i + 1, made[-1], made[rng.integers(0, len(made))]
+
+            return inside
+
+        start = some([x], 2)
+        ends = tf1.while_loop(lambda i, a, b: i < 3, body(0), [tf1.constant(0), start[-1], x], name="outer")
+        return some(list(ends[1:]), 2)[-1], {x: [1.0, -0.5]}
+
+    return make
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_loops_are_partitioned_as_tensorflow_does(seed: int) -> None:
+    Beside(_random_loops(seed), devices=3).compare()
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -204,23 +204,31 @@ def test_partition_by_task_and_distributed_names() -> None:
     assert sends["b_S3"].attrs["send_device_incarnation"] == 101
 
 
-def test_loops_across_devices_are_refused_by_name() -> None:
-    whole = parse_graph("""
-        x = Placeholder(shape=<>)
-        e = Enter(x, frame_name=b'loop')
-        m = Merge(e, n)
-        l = Less(m, m)
-        c = LoopCond(l)
-        s = Switch(m, c)
-        t = Neg(s:1) @/device:CPU:1
-        n = NextIteration(t)
-        o = Exit(s)
-    """)
-    devices = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
-    from tfjit.framework.errors import UnimplementedError
+LOOP = """
+    x = Placeholder(shape=<>)
+    e = Enter(x, frame_name=b'loop')
+    m = Merge(e, n)
+    l = Less(m, m)
+    {condition}
+    s = Switch(m, c)
+    t = Neg(s:1) @/device:CPU:1
+    u = Exp(t)
+    n = NextIteration(u)
+    o = Exit(s)
+"""
 
-    with pytest.raises(UnimplementedError, match=r"Node 't' \(Neg\) is on .*CPU:1, but other nodes of its loop 'loop' are on .*CPU:0"):
-        build(whole, RunSpec(("x:0",), ("o:0",)), PassOptions(devices=devices, partition_passes=()))
+
+def test_a_loop_across_devices_has_a_control_loop_on_each() -> None:
+    devices = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
+    options = PassOptions(devices=devices, verify=True, partition_passes=())
+    partitions, _ = build(parse_graph(LOOP.format(condition="c = LoopCond(l)")), RunSpec(("x:0",), ("o:0",)), options)
+    for part in partitions:
+        receives = [node.name for node in part.graph.op_nodes() if node.op in ("_Recv", "_HostRecv")]
+        merges = [node.name for node in part.graph.op_nodes() if node.op == "Merge" and node.name.startswith("_cloop")]
+        assert receives and len(merges) == 1
+        assert all(part.graph.control_inputs(receive) == merges for receive in receives), "each receives once an iteration"
+    with pytest.raises(InvalidArgumentError, match="A cross-device loop must have a pivot predicate: loop"):
+        build(parse_graph(LOOP.format(condition="c = Identity(l)")), RunSpec(("x:0",), ("o:0",)), options)
 
 
 def test_unplaceable_nodes_fail_only_runs_that_need_them() -> None:
