@@ -281,7 +281,7 @@ def _folded(
         if not merged and (row != 0 or column not in (0, operand.dtype.size)):
             return tuple(dims), list(strides), 1
     fold = max(k for k in range(1, FOLD_WIDTH // dims[1] + 1) if dims[0] % k == 0)
-    longer = [(row * fold, column) for row, column in strides]
+    longer: list[tuple[int, ...]] = [(row * fold, column) for row, column in strides]
     return (dims[0] // fold, dims[1] * fold), longer, fold
 
 
