@@ -503,7 +503,7 @@ def _pad(node: NodeSpec, inputs: Arrays) -> Arrays:
         fill = inputs[2]
         if fill.ndim:
             invalid(f"constant_values must be a scalar. Found: {shape_text(fill)}")
-        value = fill[()]
+        value: Any = fill[()]
     else:
         value = b"" if x.dtype == object else np.zeros((), x.dtype)
     out = np.full([before + size + after for size, (before, after) in zip(x.shape, pairs)], value, x.dtype)

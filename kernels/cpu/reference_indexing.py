@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -237,13 +237,13 @@ def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
 def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(*inputs, node.op.removeprefix("ScatterNd"), "shape")
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ScatterNd"), "shape")
     return (inputs[0],)
 
 
 @reference("ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMax", "ResourceScatterNdMin", "ResourceScatterNdUpdate")
 def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(*inputs, node.op.removeprefix("ResourceScatterNd"), "shape")
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ResourceScatterNd"), "shape")
     return ()
 
 
@@ -379,7 +379,7 @@ def _bound(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows, values = inputs
     if rows.shape[0] != values.shape[0]:
         invalid(f"Leading dim_size of both tensors must match. {shape_text(rows)} {shape_text(values)}")
-    side = "left" if node.op == "LowerBound" else "right"
+    side: Literal["left", "right"] = "left" if node.op == "LowerBound" else "right"
     out = np.empty(values.shape, node.attrs["out_type"].as_numpy_dtype)
     for i in range(rows.shape[0]):
         out[i] = np.searchsorted(rows[i], values[i], side)

@@ -58,7 +58,7 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
     for axis in axes:
         count *= x.shape[axis]
     if x.dtype.kind in "iu":
-        sums = np.sum(x, axis=axes, keepdims=keep, dtype=np.uint64 if x.dtype == np.uint64 else np.int64)
+        sums = np.asarray(np.sum(x, axis=axes, keepdims=keep, dtype=np.uint64 if x.dtype == np.uint64 else np.int64))
         return cut_quotient(sums, max(count, 1)).astype(x.dtype)
     total = np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -444,7 +444,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """`tensor`; InvalidArgumentError when it holds NaN or Inf."""
-    return call("CheckNumerics", name, tensor=tensor, message=message)  # type: ignore[no-any-return]
+    return call("CheckNumerics", name, tensor=tensor, message=message)
 
 
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
@@ -485,7 +485,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1."""
-    return call("Reshape", name, tensor=tensor, shape=shape)  # type: ignore[no-any-return]
+    return call("Reshape", name, tensor=tensor, shape=shape)
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
@@ -560,7 +560,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
         if optimize and known is not None and None not in known and value.dtype is not dtypes.variant:
             return zeros(known, wanted, name=scope)
         if wanted is value.dtype.base_dtype:
-            return call("ZerosLike", scope, x=value)  # type: ignore[no-any-return]
+            return call("ZerosLike", scope, x=value)
         return zeros(shape(value), wanted, name=scope)
 
 

@@ -81,7 +81,7 @@ def convert_to_tensor(
             except (TypeError, ValueError):
                 made = NotImplemented
             if made is not NotImplemented and as_dtype(hint).is_compatible_with(made.dtype):
-                return made  # type: ignore[no-any-return]
+                return made
         made = function(value, dtype=wanted, name=name, as_ref=as_ref)
         if made is NotImplemented:
             continue
@@ -147,7 +147,7 @@ def _pack(values: Any, dtype: DType | None, name: str) -> Tensor:
 def _from_shape(value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
-    sizes = [int(d) for d in value]
+    sizes = [int(d) for d in value.dims_tuple or () if d is not None]
     if dtype is None:
         dtype = dtypes.int64 if any(d > _MAX_INT32 for d in sizes) else dtypes.int32
     elif dtype not in (dtypes.int32, dtypes.int64):

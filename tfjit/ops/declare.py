@@ -61,25 +61,25 @@ class DeclaredOp(OpDef):
         _set(self, "_specs", None)
 
     @property
-    def inputs(self) -> tuple[ArgDef, ...]:  # type: ignore[override]
+    def inputs(self) -> tuple[ArgDef, ...]:
         """The input args."""
         self._parse()
         return self._args_in
 
     @property
-    def outputs(self) -> tuple[ArgDef, ...]:  # type: ignore[override]
+    def outputs(self) -> tuple[ArgDef, ...]:
         """The output args."""
         self._parse()
         return self._args_out
 
     @property
-    def attrs(self) -> tuple[AttrDef, ...]:  # type: ignore[override]
+    def attrs(self) -> tuple[AttrDef, ...]:
         """The attrs."""
         self._parse()
         return self._attr_defs
 
     @property
-    def attr_by_name(self) -> Mapping[str, AttrDef]:  # type: ignore[override]
+    def attr_by_name(self) -> Mapping[str, AttrDef]:
         """The attrs by name."""
         self._parse()
         return self._by_name

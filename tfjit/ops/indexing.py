@@ -591,7 +591,9 @@ def slice_helper(value: Tensor, entries: Any) -> Tensor:
             shrink_axis_mask |= bit
     with name_scope(None, "strided_slice", [value, *begin, *end, *strides]) as scope:
         packed = [_pack_indices(part, name) for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))]
-        return strided_slice(value, *packed, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, name=scope)
+        return strided_slice(
+            value, packed[0], packed[1], packed[2], begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, scope
+        )
 
 
 def _pack_indices(parts: list[Any], name: str) -> Tensor:
@@ -629,27 +631,27 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
 
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` put at index vectors."""
-    return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+    return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
 def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` added at index vectors."""
-    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates)
 
 
 def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` subtracted at index vectors."""
-    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates)
 
 
 def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A copy of `tensor` with the larger of old value and update at index vectors."""
-    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates)
 
 
 def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A copy of `tensor` with the smaller of old value and update at index vectors."""
-    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates)
 
 
 tensor_scatter_update = tensor_scatter_nd_update

@@ -185,7 +185,7 @@ def _axes(x: Tensor, axis: Any) -> Any:
     return tensor("Range", "range", start=0, limit=tensor("Rank", None, input=x), delta=1)
 
 
-def _reduce(op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any) -> Tensor:
+def _reduced(op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any) -> Tensor:
     axis = _either(axis, indices, "axis", "reduction_indices")
     keep = bool(_either(keepdims, keep_dims, "keepdims", "keep_dims"))
     value = convert_to_tensor(x, name="input_tensor")
@@ -202,7 +202,7 @@ def _reduction(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
         reduction_indices: Any = None,
         keep_dims: bool | None = None,
     ) -> Tensor:
-        return _reduce(op_type, input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+        return _reduced(op_type, input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
     reduce.__name__ = reduce.__qualname__ = public
     reduce.__doc__ = f"{text} over `axis` (all axes when None); keepdims leaves them with size 1."

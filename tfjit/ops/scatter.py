@@ -260,7 +260,7 @@ register_op(
 )
 
 
-def _scatter(kind: str, text: str) -> Callable[..., Any]:
+def _variable_scatter(kind: str, text: str) -> Callable[..., Any]:
     """ref is a reference tensor, or a variable object with a handle."""
 
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
@@ -277,16 +277,16 @@ def _scatter(kind: str, text: str) -> Callable[..., Any]:
     return scatter
 
 
-scatter_add = _scatter("Add", "Add to rows of a variable.")
-scatter_sub = _scatter("Sub", "Subtract from rows of a variable.")
-scatter_mul = _scatter("Mul", "Multiply rows of a variable.")
-scatter_div = _scatter("Div", "Divide rows of a variable.")
-scatter_max = _scatter("Max", "Raise rows of a variable to at least the updates.")
-scatter_min = _scatter("Min", "Lower rows of a variable to at most the updates.")
-scatter_update = _scatter("Update", "Set rows of a variable.")
-scatter_nd_add = _scatter("NdAdd", "Add at index vectors of a variable.")
-scatter_nd_sub = _scatter("NdSub", "Subtract at index vectors of a variable.")
-scatter_nd_update = _scatter("NdUpdate", "Set a variable at index vectors.")
+scatter_add = _variable_scatter("Add", "Add to rows of a variable.")
+scatter_sub = _variable_scatter("Sub", "Subtract from rows of a variable.")
+scatter_mul = _variable_scatter("Mul", "Multiply rows of a variable.")
+scatter_div = _variable_scatter("Div", "Divide rows of a variable.")
+scatter_max = _variable_scatter("Max", "Raise rows of a variable to at least the updates.")
+scatter_min = _variable_scatter("Min", "Lower rows of a variable to at most the updates.")
+scatter_update = _variable_scatter("Update", "Set rows of a variable.")
+scatter_nd_add = _variable_scatter("NdAdd", "Add at index vectors of a variable.")
+scatter_nd_sub = _variable_scatter("NdSub", "Subtract at index vectors of a variable.")
+scatter_nd_update = _variable_scatter("NdUpdate", "Set a variable at index vectors.")
 
 
 def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:

@@ -206,7 +206,7 @@ def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:
         return tensor("IsVariableInitialized", name, ref=ref)
     if isinstance(ref, Tensor):
         return var_is_initialized_op(ref, name)
-    return ref.is_initialized(name=name)  # type: ignore[no-any-return]
+    return ref.is_initialized(name=name)
 
 
 def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None) -> Any:
