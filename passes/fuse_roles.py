@@ -11,8 +11,8 @@ import numpy as np
 from tfjit.framework import elementwise
 from tfjit.kernels.cpu import access, costs
 from tfjit.kernels.cpu.fused import ANCHORS
+from tfjit.kernels.cpu.reducers import ROW_OPS, is_row_reduction
 from tfjit.kernels.cpu.region import BIAS, FORWARDING, MOVING, RESHAPING
-from tfjit.kernels.cpu.rows import ROW_OPS, is_row_reduction
 from tfjit.passes.evaluate import constant_value
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class RoleFinder:
             return self._view(node)
         if op in ANCHORS:
             return self._anchor(node)
-        if op in REDUCTIONS or op == "BiasAddGrad":
+        if op in REDUCTIONS or op in ("BiasAddGrad", "L2Loss"):
             return self._reduction(node)
         if op in ROW_OPS:
             shape = self.shape(node.name, len(node.output_dtypes) - 1)
@@ -141,6 +141,8 @@ class RoleFinder:
         if node.op == "BiasAddGrad":
             channel = 1 if node.attrs.get("data_format") in (b"NCHW", "NCHW") else len(shape) - 1
             return Role("reduce", shape, tuple(d for d in range(len(shape)) if d != channel))
+        if node.op == "L2Loss":
+            return Role("reduce", shape, tuple(range(len(shape)))) if node.input_dtypes[0].is_floating else None
         axes = self.value(*sources[1])
         if axes is None:
             return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.kernels.cpu.loop import loop_call
 from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref
 from tfjit.kernels.registry import (
@@ -212,12 +211,17 @@ def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCa
 
 
 def _copy(spec: NodeSpec) -> NativeCall:
+    from tfjit.kernels.cpu.loop import loop_call
+
     return loop_call(single(spec))
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
     """Launches of a group through the template of its kind. known: values of external inputs. Raises Unsupported."""
+    # one template each, imported when a group of its kind comes up
     if group.kind == "loop":
+        from tfjit.kernels.cpu.loop import loop_call
+
         return loop_call(group)
     if group.kind == "rows":
         from tfjit.kernels.cpu.rows import rows_call

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
+from tfjit.kernels.group import CONSTANT, FusedGroup, Member
 from tfjit.kernels.registry import Unsupported
 
 IMPORTS: Final = (
@@ -47,6 +50,38 @@ OPS: Final[dict[str, Reduction]] = {
     "BiasAddGrad": Reduction("sum"),
 }
 """Op types that reduce over axes."""
+
+
+ROW_OPS: Final = frozenset({"Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"})
+"""Op types that are several reductions along the last dim themselves."""
+
+MIN_ROWS: Final = 4
+"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows instead."""
+_SMALL: Final = 1 << 16
+
+
+def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
+    """Whether a reduction is one over the last dims of enough rows, which the rows template computes."""
+    outer = len(shape) - len(axes)
+    trailing = tuple(axes) == tuple(range(outer, len(shape)))
+    return trailing and 0 < outer < len(shape) and (prod(shape[:outer]) >= MIN_ROWS or prod(shape) <= _SMALL)
+
+
+def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
+    """Dims that a reduction of the group takes away. Raises Unsupported when its axes are not known while planning."""
+    spec = member.spec
+    rank = len(group.tensor(member.inputs[0]).shape)
+    if spec.op == "L2Loss":
+        return tuple(range(rank))
+    if spec.op == "BiasAddGrad":
+        layout = spec.attrs.get("data_format", b"NHWC")
+        channel = 1 if layout in (b"NCHW", "NCHW") else rank - 1
+        return tuple(k for k in range(rank) if k != channel)
+    ref = member.inputs[1]
+    axes = group.constants[ref.index] if ref.member == CONSTANT else spec.constants.get(1)
+    if axes is None:
+        raise Unsupported(f"{spec.op} {spec.name}: the axes are not known while planning")
+    return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
 
 
 def start(kind: str, dtype: DType) -> str:

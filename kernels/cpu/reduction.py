@@ -17,9 +17,9 @@ from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
 from tfjit.kernels.cpu.loop import CONTIGUOUS, HOISTED, MAX_OUTPUTS, STRIDED, inner_pattern
-from tfjit.kernels.cpu.reducers import Reduction
+from tfjit.kernels.cpu.reducers import Reduction, is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.region import Operand, Region, RegionBuilder, c_strides, collapse, identity_map, single
-from tfjit.kernels.cpu.rows import is_row_reduction, reduced_axes, rows_call
+from tfjit.kernels.cpu.rows import rows_call
 from tfjit.kernels.group import FusedGroup, Ref
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source

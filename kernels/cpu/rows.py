@@ -10,27 +10,22 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
 from tfjit.kernels.cpu.loop import CONTIGUOUS, HOISTED, MAX_OUTPUTS, STRIDED, advance_odometer, inner_pattern, write_odometer
+from tfjit.kernels.cpu.reducers import ROW_OPS, reduced_axes
 from tfjit.kernels.cpu.region import Affine, IndexMap, Operand, RegionBuilder, c_strides, collapse, identity_map, reshape_map, single
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
-ROW_OPS: Final = frozenset({"Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"})
 BLOCK: Final = 4096
 """Elements that are summed up in one go; longer rows are put together from such sums in float64."""
 _RECOMPUTE_NS: Final = 0.12
 """What is dearer than that per element is kept in scratch memory for the next pass over the row instead of computed again."""
-MIN_ROWS: Final = 4
-"""With fewer rows there is nothing to share among threads; the reduction template cuts long rows instead."""
-_SMALL: Final = 1 << 16
 _SCRATCH_LIMIT: Final = 1 << 24
 _LABEL_ERROR: Final = 1
 
@@ -155,30 +150,6 @@ class _RowBuilder(RegionBuilder):
         picked = self._emit_op(_REDUCE + "sum", dtype, self._emit_op("SelectV2", dtype, here, shifted, zero))
         loss = self._emit_op("Sub", dtype, self._emit_op("Log", dtype, total), picked)
         return [loss, self._emit_op("Sub", dtype, softmax, self._emit_op("SelectV2", dtype, here, one, zero))]
-
-
-def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
-    """Dims that a reduction of the group takes away. Raises Unsupported when its axes are not known while planning."""
-    spec = member.spec
-    rank = len(group.tensor(member.inputs[0]).shape)
-    if spec.op == "L2Loss":
-        return tuple(range(rank))
-    if spec.op == "BiasAddGrad":
-        layout = spec.attrs.get("data_format", b"NHWC")
-        channel = 1 if layout in (b"NCHW", "NCHW") else rank - 1
-        return tuple(k for k in range(rank) if k != channel)
-    ref = member.inputs[1]
-    axes = group.constants[ref.index] if ref.member == CONSTANT else spec.constants.get(1)
-    if axes is None:
-        raise Unsupported(f"{spec.op} {spec.name}: the axes are not known while planning")
-    return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
-
-
-def is_row_reduction(shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a reduction is one over the last dims of enough rows, which this template computes."""
-    outer = len(shape) - len(axes)
-    trailing = tuple(axes) == tuple(range(outer, len(shape)))
-    return trailing and 0 < outer < len(shape) and (prod(shape[:outer]) >= MIN_ROWS or prod(shape) <= _SMALL)
 
 
 def row_program(group: FusedGroup) -> RowProgram:

@@ -297,6 +297,20 @@ def test_reduction_with_producer_and_epilogue() -> None:
     assert group.names == ("sq", "sum", "out")
 
 
+def test_weight_decay() -> None:
+    graph = check(
+        """
+        w    = Placeholder(shape=<30,20>)
+        rate = Const(value=float32<>[0.01])
+        loss = L2Loss(w)
+        out  = Mul(loss, rate)
+        y    = _Retval(out, index=0)
+        """,
+        rtol=1e-5,
+    )
+    assert members(graph) == [{"loss", "out"}]
+
+
 def test_reshape_between_elementwise_nodes() -> None:
     graph = check(
         """
