@@ -53,7 +53,7 @@ def place(graph: DataflowGraph, ctx: PassContext) -> None:
     Before:  v=VariableV2 @/cpu:1 -> Assign -> y      After:  v and Assign on CPU:1, y on CPU:0
     Keeps: what is assigned already, so a session places its whole graph, and again what extending it adds: variables get one
     device for all runs. Nodes that share a `loc:@` class, a reference or a resource share a device; a node without inputs goes
-    where all its consumers are, shapes follow their input.
+    where all its consumers are, shapes follow their input, and an Identity between two nodes that ask for one device goes there.
     A node that cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need it; with
     `options.strict_placement` the first one raises InvalidArgumentError here.
     Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
@@ -120,8 +120,9 @@ class _Placer:
         for root, reason in self.broken.items():
             graph.unplaced[root] = reason
         later = []
+        several = len(self.devices) > 1
         for node in nodes:
-            if _is_generator(node):
+            if _is_generator(node) or (several and _is_between_equals(graph, node)):
                 later.append(node)
                 continue
             wanted = ""
@@ -129,7 +130,6 @@ class _Placer:
                 inputs = graph.inputs(node.name)
                 wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
             self.assign(node, wanted)
-        several = len(self.devices) > 1
         for node in later:
             homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)} if several else ()
             self.assign(node, next(iter(homes)) if len(homes) == 1 else "")
@@ -374,6 +374,14 @@ def _is_constrained(node: Node) -> bool:
 def _is_generator(node: Node) -> bool:
     """Whether the node makes one tensor out of nothing, so that it may go where its consumers are."""
     return not node.input_dtypes and len(node.output_dtypes) == 1 and not node.output_dtypes[0].is_ref
+
+
+def _is_between_equals(graph: DataflowGraph, node: Node) -> bool:
+    """Whether the node is an Identity from one node that asks for a device to one that asks for the same: it goes there too."""
+    if node.op not in ("Identity", "RefIdentity"):
+        return False
+    before, after = graph.edges_into(node.name), graph.edges_out_of(node.name)
+    return len(before) == len(after) == 1 and graph.node(before[0].src).device == graph.node(after[0].dst).device
 
 
 def _is_resource_generator(node: Node) -> bool:

@@ -173,6 +173,23 @@ def constant_follows_its_consumers() -> Any:
         return [tf1.negative(c, name="a"), tf1.abs(c, name="b")]
 
 
+def identities() -> Any:
+    x = tf1.placeholder_with_default([1.0, 2.0], [2], name="x")
+    found = []
+    for index, (source, readers) in enumerate([(1, (1,)), (1, (2,)), (1, (1, 1)), (1, ()), (None, (1,)), (None, (None,)), (1, (None,))]):
+        with tf1.device(None if source is None else f"/cpu:{source}"):
+            a = tf1.exp(x, name=f"a{index}")
+        i = tf1.identity(a, name=f"i{index}")
+        for reader in readers:
+            with tf1.device(None if reader is None else f"/cpu:{reader}"):
+                found.append(tf1.negative(i, name=f"n{index}"))
+        if not readers:
+            found.append(i)
+    with _device(1):
+        last = tf1.negative(tf1.identity(tf1.identity(found[0])), name="chain")
+    return [*found, last]
+
+
 def metadata_follows_its_input() -> Any:
     with _device(1):
         a = tf1.placeholder(tf.float32, [None, 3], name="a")
@@ -337,6 +354,7 @@ def branches() -> Any:
         shared_constants,
         waiting_constant,
         constant_follows_its_consumers,
+        identities,
         metadata_follows_its_input,
         host_memory_inputs,
         reference_variable,

@@ -15,7 +15,7 @@ from tests.passes.reference_run import run_partitions
 from tfjit.framework import dtypes
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.passes import pipeline
-from tfjit.passes.context import DeviceInfo, PassContext, PassOptions, RunSpec
+from tfjit.passes.context import ClientRendezvous, DeviceInfo, PassContext, PassOptions, RunSpec
 from tfjit.passes.pipeline import GRAPH_PASSES, build, run_passes
 from tfjit.passes.place import place_graph
 from tfjit.passes.text import parse_graph
@@ -391,3 +391,14 @@ def test_run_passes_on_one_graph() -> None:
     report = run_passes(graph, GRAPH_PASSES, PassContext(_spec("y:0"), UNFUSED))
     assert [entry.name for entry in report.passes] == [pass_.__name__ for pass_ in GRAPH_PASSES]
     graph.verify()
+
+
+def test_client_form_through_the_whole_order() -> None:
+    device = UNFUSED.client_device
+    options = PassOptions(verify=True, partition_passes=(), client=ClientRendezvous(device, 5))
+    (part,), _ = build(parse_graph(TEXT), _spec("y:0", "b:0"), options)
+    ops = Counter(node.op for node in part.graph.op_nodes())
+    assert ops["_Recv"] == 1 and ops["_Send"] == 2 and "_Arg" not in ops and "_Retval" not in ops
+    names = {node.attrs["tensor_name"] for node in part.graph.op_nodes() if node.op in ("_Recv", "_Send")}
+    assert names == {b"x:0", b"y:0", b"b:0"}
+    assert part.graph.node("_recv_x_0").output_shapes == ((5, 3),) and part.graph.node("y").output_shapes == ((5, 3),)
