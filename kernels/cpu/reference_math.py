@@ -212,3 +212,14 @@ def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (contiguous(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
 
 
+
+
+@reference("AccumulateNV2")
+def _accumulate(node: NodeSpec, inputs: Arrays) -> Arrays:
+    for i, x in enumerate(inputs):
+        if x.shape != inputs[0].shape:
+            invalid(f"inputs of AccumulateNV2 differ in shape: {shape_text(inputs[0])} and, at {i}, {shape_text(x)}")
+    total = inputs[0].copy()
+    for x in inputs[1:]:
+        total = total + x
+    return (total,)

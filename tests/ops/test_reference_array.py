@@ -264,6 +264,41 @@ def indexing_cases() -> Iterator[Case]:
         yield Case(op, [f(4, 2), ints(1, 3), f(2, 2)])
 
 
+def diagonal_cases() -> Iterator[Case]:
+    for below, above in ((0, 0), (-1, 0), (1, -1), (1, 2), (5, 0)):
+        yield Case("MatrixBandPart", [f(2, 4, 5), n(below, np.int64), n(above, np.int64)])
+    for shape in ((2, 3, 5), (5, 3), (4, 4)):
+        yield Case("MatrixDiagPart", [f(*shape)])
+        for k in ((0,), (1,), (-1,), (-1, 1), (0, 2), (-2, -1), (7,)):
+            band = np.array(k, np.int32)
+            yield Case("MatrixDiagPartV2", [f(*shape), band, n(9, np.float32)])
+            for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+                yield Case("MatrixDiagPartV3", [f(*shape), band, n(9, np.float32)], {"align": align})
+    yield Case("MatrixDiag", [f(2, 3)])
+    yield Case("MatrixSetDiag", [f(2, 3, 5), f(2, 3)])
+    for k, shape, rows, columns in (
+        ((0,), (2, 3), -1, -1),
+        ((1,), (3,), -1, -1),
+        ((-1,), (3,), 4, 5),
+        ((-1, 1), (3, 4), 4, 4),
+        ((-1, 1), (3, 4), -1, -1),
+        ((0,), (3,), 2, 2),
+    ):
+        for align in ("LEFT_RIGHT", "RIGHT_LEFT"):
+            given = [f(*shape), np.array(k, np.int32), n(rows), n(columns), n(7, np.float32)]
+            yield Case("MatrixDiagV3", given, {"align": align}, own_words=True)
+        yield Case("MatrixDiagV2", given, own_words=True)
+    for align in ("LEFT_RIGHT", "RIGHT_LEFT"):
+        yield Case("MatrixSetDiagV3", [f(2, 4, 5), f(2, 3, 4), np.array([-1, 1], np.int32)], {"align": align})
+    yield Case("MatrixSetDiagV2", [f(4, 5), f(4), np.array([1], np.int32)])
+    yield Case("MatrixSetDiagV2", [f(4, 5), f(3), np.array([1], np.int32)], own_words=True)
+
+
+def test_diagonals() -> None:
+    wrong = differences(list(diagonal_cases()))
+    assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
+
+
 def test_shapes_and_constructors() -> None:
     wrong = differences(list(shape_cases()))
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)

@@ -591,6 +591,22 @@ def flow_cases() -> Iterator[Case]:
     yield from expand("MergeV2Checkpoints", [(2,), ()], "string")
 
 
+def matrix_cases() -> Iterator[Case]:
+    for shape in ((2, 3, 5), (4, 4), (3,)):
+        for op in ("MatrixDiag", "MatrixDiagPart", "Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant"):
+            yield from expand(op, [shape])
+        yield from expand("MatrixBandPart", [shape, (), ()], [F, "int64", "int64"])
+        yield from expand("MatrixSetDiag", [shape, (2, 3)])
+        for k in (scalar(0), ints(1), ints(-1, 1), ints(1, -1), ints(9)):
+            yield from expand("MatrixDiagPartV3", [shape, k, ()])
+    for shape, k in (((2, 3), scalar(0)), ((3, 4), ints(-1, 1)), ((2, 4), ints(-1, 1)), ((3,), ints(1))):
+        for rows, columns in ((-1, -1), (4, 4), (4, 5), (2, 2)):
+            yield from expand("MatrixDiagV3", [shape, k, scalar(rows), scalar(columns), ()])
+        yield from expand("MatrixDiagV3", [shape, k, (), (), ()], [F, I, I, I, F])
+    yield from expand("MatrixSetDiagV3", [(2, 4, 5), (2, 3, 4), ints(-1, 1)])
+    yield from expand("MatrixSetDiagV3", [(2, 4, 5), (2, 4), (1,)], [F, F, I])
+
+
 ALL = list(cases())
 
 
