@@ -7,9 +7,10 @@ step is replaced by the compiled one.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,24 +39,50 @@ QUICK_NODES = 300  # from here on the passes take longer than a first result sho
 
 
 class _Background:
-    """One daemon thread of the process that upgrades variants, so that no caller waits for a builder or a compile."""
+    """One daemon thread of the process that upgrades variants, so that no caller waits for a builder or a compile.
+
+    A fork waits for the job at hand, which may hold import locks that nobody would release in the child; the child goes on with
+    the jobs left over.
+    """
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry a job
         self._lock = threading.Lock()
+        self._busy = threading.RLock()
         self._thread: threading.Thread | None = None
+        if hasattr(os, "register_at_fork"):
+            # registered after the kernel store's, so run before them: a job may be waiting for the store's locks
+            os.register_at_fork(before=self._before_fork, after_in_parent=self._release, after_in_child=self._after_fork_in_child)
 
     def submit(self, job: Callable[[], None]) -> None:
         """Run `job` later; it must not raise."""
-        self._jobs.put(job)
+        self._jobs.append(job)
+        self._arrived.put(None)
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # not alive: after a fork
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="tfjit-upgrade", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
         while True:
-            self._jobs.get()()
+            self._arrived.get()
+            with self._busy:
+                self._jobs.popleft()()
+
+    def _before_fork(self) -> None:
+        self._busy.acquire()
+        self._lock.acquire()
+
+    def _release(self) -> None:
+        self._lock.release()
+        self._busy.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._release()
+        left, self._jobs, self._arrived, self._thread = self._jobs, deque(), queue.SimpleQueue(), None
+        for job in left:
+            self.submit(job)
 
 
 _BACKGROUND = _Background()
