@@ -304,3 +304,72 @@ def _bitcast(spec: NodeSpec) -> NativeCall:
     size = spec.outputs[0].nbytes
     flat = View((size,), (1,))
     return _call([copy_launch(1, flat, flat, Pointer("in", 0), Pointer("out", 0))], 2 * size)
+
+
+@native("ParallelConcat")
+def _parallel_concat(spec: NodeSpec) -> NativeCall:
+    return _joined(spec, 0, range(len(spec.inputs)), False)
+
+
+@native("Roll")
+def _roll(spec: NodeSpec) -> NativeCall:
+    layout, target = _layout(spec), Layout(spec.outputs[0].shape, spec.outputs[0].dtype.size)
+    shape = spec.inputs[0].shape
+    shifts, axes = _known(spec, 1).reshape(-1).tolist(), _known(spec, 2).reshape(-1).tolist()
+    if len(shifts) != len(axes) or any(not -len(shape) <= a < len(shape) for a in axes) or not spec.outputs[0].size:
+        raise Unsupported("shifts and axes do not fit")
+    total = [0] * len(shape)
+    for shift, axis in zip(shifts, axes):
+        total[axis % len(shape)] += shift
+    ways = []  # along each axis: (where in the output, where in the input)
+    for n, shift in zip(shape, total):
+        cut = shift % n
+        ways.append([(slice(cut, n), slice(0, n - cut))] + ([(slice(0, cut), slice(n - cut, n))] if cut else []))
+    launches = []
+    for choice in itertools.product(*ways):
+        to, of = target.array[tuple(t for t, _ in choice)], layout.array[tuple(f for _, f in choice)]
+        launches.append(copy_launch(spec.inputs[0].dtype.size, layout.view(of), target.view(to), Pointer("in", 0), Pointer("out", 0)))
+    return _call(launches, 2 * spec.outputs[0].nbytes)
+
+
+def _in_blocks(spec: NodeSpec, to_batch: bool) -> tuple[list[int], list[list[int]]]:
+    """(block sizes, padding or cropping pairs) of the four ops that move blocks of space into the batch or back."""
+    pairs = _known(spec, len(spec.inputs) - 1).reshape(-1, 2).tolist()
+    sizes = _known(spec, 1).reshape(-1).tolist() if len(spec.inputs) == 3 else [int(spec.attrs["block_size"])] * 2
+    space, batch = (spec.inputs[0], spec.outputs[0]) if to_batch else (spec.outputs[0], spec.inputs[0])
+    fits = len(pairs) == len(sizes) < len(space.shape) and min(sizes, default=1) >= 1 and all(min(pair) >= 0 for pair in pairs)
+    if not fits or batch.shape[0] != space.shape[0] * prod(sizes):
+        raise Unsupported("blocks do not fit")
+    for k, (size, (before, after)) in enumerate(zip(sizes, pairs)):
+        if space.shape[k + 1] + before + after != batch.shape[k + 1] * size:
+            raise Unsupported("blocks do not fit")
+    return sizes, pairs
+
+
+@native("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
+def _space_and_batch(spec: NodeSpec) -> NativeCall:
+    to_batch = spec.op.startswith("Space")
+    sizes, pairs = _in_blocks(spec, to_batch)
+    space, batch = (spec.inputs[0], spec.outputs[0]) if to_batch else (spec.outputs[0], spec.inputs[0])
+    item = space.dtype.size
+    in_space, in_batch = Layout(space.shape, item), Layout(batch.shape, item)
+    launches: list[Launch | None] = []
+    padded = to_batch and any(any(pair) for pair in pairs)
+    if padded:
+        launches.append(_filled(batch, Pointer("const", 0)))
+    images = space.shape[0]
+    for number, offsets in enumerate(itertools.product(*(range(size) for size in sizes))):
+        first, last = [slice(None)], [slice(number * images, (number + 1) * images)]
+        for k, (offset, size, (before, _)) in enumerate(zip(offsets, sizes, pairs)):
+            low = max(-((offset - before) // size), 0)  # the first step whose place is inside
+            high = max(min((space.shape[k + 1] - 1 + before - offset) // size + 1, batch.shape[k + 1]), low)
+            place = offset + low * size - before
+            first.append(slice(place, place + (high - low) * size if high > low else place, size))
+            last.append(slice(low, high))
+        part, block = in_space.view(in_space.array[tuple(first)]), in_batch.view(in_batch.array[tuple(last)])
+        source, target = (part, block) if to_batch else (block, part)
+        if source.shape != target.shape:
+            raise Unsupported("blocks do not fit")
+        launches.append(copy_launch(item, source, target, Pointer("in", 0), Pointer("out", 0)))
+    kept = tuple(launch for launch in launches if launch is not None)
+    return NativeCall(kept, constants=(_word(batch),) if padded else (), bytes_moved=space.nbytes + batch.nbytes)

@@ -134,6 +134,31 @@ def test_depth_and_space() -> None:
     check("DepthToSpace", values(2, 2, 3, 12), block_size=2, data_format=b"NHWC")
 
 
+@pytest.mark.parametrize("blocks", [(2, 3), (1, 2), (3, 1)])
+@pytest.mark.parametrize("pads", [[(0, 0), (0, 0)], [(1, 1), (2, 1)], [(2, 0), (0, 3)]])
+def test_space_to_batch_and_back(blocks: tuple[int, int], pads: list[tuple[int, int]]) -> None:
+    sizes = [6 - sum(pads[0]) % 6, 12 - sum(pads[1]) % 12]
+    x = values(2, *sizes, 5)
+    (y,) = check("SpaceToBatchND", x, ints(list(blocks)), ints(pads))
+    (z,) = check("BatchToSpaceND", y, ints(list(blocks)), ints(pads))
+    np.testing.assert_array_equal(x, z)
+    check("SpaceToBatch", values(1, 4, 6, 3), ints([(0, 0), (1, 1)]), block_size=2)
+    check("BatchToSpace", values(8, 2, 4, 3), ints([(0, 0), (1, 1)]), block_size=2)
+
+
+@pytest.mark.parametrize(("shift", "axis"), [([1], [0]), ([-2, 3], [0, 1]), ([0], [1]), ([7, 1], [1, 1])])
+def test_roll(shift: list[int], axis: list[int]) -> None:
+    check("Roll", values(4, 30), ints(shift), ints(axis))
+
+
+@pytest.mark.parametrize("op", ["Cumsum", "Cumprod"])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+def test_running_sums(op: str, axis: int, exclusive: bool, reverse: bool) -> None:
+    for x in (values(3, 4, 50), values(3, 1, 5, dtype="int32"), values(2, 70, 1)):
+        check(op, x % 3, np.int32(axis), exclusive=exclusive, reverse=reverse, nchunks=2)
+
+
 def test_copies() -> None:
     check("Identity", values(3, 50))
     check("Reshape", values(6, 5), ints(2, 15))
