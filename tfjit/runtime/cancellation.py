@@ -52,14 +52,15 @@ class CancellationManager:
             return self._callbacks.pop(token, None) is not None
 
     def cancel(self) -> None:
-        """Run every registered callback once; later registrations are refused."""
+        """Run every registered callback once, the latest first (a waiting kernel says what it waited for before its step gives up);
+        later registrations are refused."""
         with self._lock:
             if self.cancelled:
                 return
             self.cancelled = True
             if self.flag is not None:
                 self.flag[0] = 1
-            callbacks = list(self._callbacks.values())
+            callbacks = list(reversed(self._callbacks.values()))
             self._callbacks.clear()
         for callback in callbacks:
             callback()

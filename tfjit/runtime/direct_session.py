@@ -135,10 +135,10 @@ class DirectSession(BackendSession):
         self.graph = None
 
     def reset(self, containers: Sequence[str]) -> None:
-        """Clear containers of every device (none named: the default one), then close."""
+        """Close, and clear containers of every device (none named: the default one)."""
+        self.close()  # first: a step that waits for a queue is cancelled, not told that its queue has closed
         for manager in self.state.managers():
             manager.clear(tuple(containers))
-        self.close()
 
     def check_open(self) -> None:
         """Raises CancelledError once the session is closed."""
