@@ -231,7 +231,7 @@ class Orthogonal(Initializer):
         if rows < columns:
             q = matrix_transpose(q)
         matrix: Any = array.reshape(q, sizes)
-        return self.gain * matrix  # type: ignore[no-any-return]
+        return self.gain * matrix
 
 
 class Identity(Initializer):
@@ -248,7 +248,7 @@ class Identity(Initializer):
         if len(sizes) != 2:
             raise ValueError(f"The tensor to initialize, specified by argument `shape` must be two-dimensional. Received shape={shape}")
         matrix: Any = array.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
-        return matrix if self.gain is None else self.gain * matrix  # type: ignore[no-any-return]
+        return matrix if self.gain is None else self.gain * matrix
 
 
 class GlorotUniform(VarianceScaling):
