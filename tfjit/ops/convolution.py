@@ -551,20 +551,24 @@ def conv2d_backprop_input(
 
 
 def conv2d_transpose(
-    value: Any,
-    filter: Any,
-    output_shape: Any,
-    strides: Any,
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
     padding: str = "SAME",
     data_format: str = "NHWC",
     name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
 ) -> Tensor:
     """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape."""
+    value, filter = input if value is None else value, filters if filter is None else filter
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
         first = data_format == "NCHW"
-        return conv2d_backprop_input(
-            output_shape, filter, value, _sequence(strides, 2, first, "strides"), padding, data_format=data_format, name=scope
-        )
+        spread = _sequence(1 if dilations is None else dilations, 2, first, "dilations")
+        steps = _sequence(1 if strides is None else strides, 2, first, "strides")
+        return conv2d_backprop_input(output_shape, filter, value, steps, padding, data_format=data_format, dilations=spread, name=scope)
 
 
 def conv1d(value: Any, filters: Any, stride: int, padding: str, data_format: str = "NWC", name: str | None = None) -> Tensor:

@@ -411,11 +411,11 @@ def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, d
 
 
 def softmax_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: int | None = None
+    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: int | None = None
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both. Raises ValueError when called without names."""
-    if _sentinel is not None or labels is None or logits is None:
-        raise ValueError("Only call `softmax_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
+    """labels, logits [..., classes] -> loss [...]; gradients reach both. Raises ValueError when one is missing."""
+    if labels is None or logits is None:
+        raise ValueError("Both `labels` and `logits` must be provided.")
     axis = dim if axis is None else axis
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -439,15 +439,18 @@ def softmax_cross_entropy_with_logits(
         return out
 
 
-softmax_cross_entropy_with_logits_v2 = softmax_cross_entropy_with_logits
-
-
-def sparse_softmax_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
+    """labels, logits [..., classes] -> loss [...]; gradients reach both."""
+    axis = dim if axis is None else axis
+    return softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=-1 if axis is None else axis, name=name)
+
+
+def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """labels [...] of class numbers, logits [..., classes] -> loss [...]. Raises ValueError for ranks that don't fit."""
-    if _sentinel is not None or labels is None or logits is None:
-        raise ValueError("Only call `sparse_softmax_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
+    if labels is None or logits is None:
+        raise ValueError("Both `labels` and `logits` must be provided.")
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
         labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
         rank = logits.shape.rank
@@ -472,10 +475,10 @@ def sparse_softmax_cross_entropy_with_logits(
         return out
 
 
-def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Loss of independent yes/no answers: max(x, 0) - x * z + log(1 + exp(-|x|))."""
-    if _sentinel is not None or labels is None or logits is None:
-        raise ValueError("Only call `sigmoid_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
+    if labels is None or logits is None:
+        raise ValueError("Both `labels` and `logits` must be provided.")
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
@@ -516,9 +519,9 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     return tensor("L2Loss", name, t=t)
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """(values, indices) of the k largest of each row."""
-    return call("TopKV2", name, input=input, k=k, sorted=sorted)
+    return call("TopKV2", name, input=input, k=k, sorted=sorted, index_type=index_type)
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

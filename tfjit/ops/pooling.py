@@ -433,7 +433,9 @@ def max_pool(
         )
 
 
-max_pool2d = max_pool
+def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """`max_pool` under the name that says how many axes it moves along."""
+    return max_pool(input, ksize, strides, padding, data_format, name)
 
 
 def avg_pool(

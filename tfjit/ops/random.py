@@ -8,8 +8,7 @@ from tfjit.ops.random_stream import random_normal as normal
 from tfjit.ops.random_stream import random_poisson as poisson
 from tfjit.ops.random_stream import random_shuffle as shuffle
 from tfjit.ops.random_stream import random_uniform as uniform
-from tfjit.ops.stateless_random import stateless_multinomial, stateless_truncated_normal
-from tfjit.ops.stateless_random import stateless_multinomial as stateless_categorical
+from tfjit.ops.stateless_random import stateless_categorical, stateless_multinomial, stateless_truncated_normal
 from tfjit.ops.stateless_random import stateless_random_normal as stateless_normal
 from tfjit.ops.stateless_random import stateless_random_uniform as stateless_uniform
 

@@ -215,7 +215,9 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: st
         return tensor("Multinomial", None, logits=logits, num_samples=num_samples, output_dtype=kind, **_seeds(seed))
 
 
-categorical = multinomial
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None) -> Tensor:
+    """`multinomial`, with TensorFlow 2's order of arguments."""
+    return multinomial(logits, num_samples, seed, name, dtype)
 
 
 def random_gamma(

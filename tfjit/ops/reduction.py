@@ -296,8 +296,14 @@ def argmin(input: Any, axis: Any = None, name: str | None = None, dimension: Any
     return tensor("ArgMin", name, input=input, dimension=0 if axis is None else axis, output_type=as_dtype(output_type))
 
 
-arg_max = argmax
-arg_min = argmin
+def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """`argmax` by its older name."""
+    return argmax(input, dimension, name, output_type=output_type)
+
+
+def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """`argmin` by its older name."""
+    return argmin(input, dimension, name, output_type=output_type)
 
 
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:

@@ -349,3 +349,8 @@ def stateless_truncated_normal(
 def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """As `multinomial`, the values following from two seeds alone."""
     return tensor("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed, output_dtype=as_dtype(output_dtype))
+
+
+def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """`stateless_multinomial`, by its later name."""
+    return stateless_multinomial(logits, num_samples, seed, dtype, name)
