@@ -7,36 +7,35 @@ from typing import Any, Final
 from tfjit.framework.operation import Tensor
 
 _FAMILIES: Final = {
+    "activation": ("log_sigmoid sigmoid tanh"),
     "array": (
         "bitcast broadcast_dynamic_shape broadcast_static_shape broadcast_to check_numerics diag diag_part ensure_shape "
         "expand_dims eye fill guarantee_const identity identity_n invert_permutation lin_space linspace meshgrid ones "
         "ones_like placeholder placeholder_with_default prevent_gradient range rank reshape sequence_mask shape shape_n "
         "size squeeze stop_gradient zeros zeros_like"
     ),
+    "clipping": ("clip_by_global_norm clip_by_norm global_norm"),
     "control_flow": ("Assert Print group no_op timestamp tuple"),
     "convert": ("ConversionFunction constant convert_n_to_tensor convert_to_tensor register_tensor_conversion_function"),
     "elementwise": (
         "abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh betainc cast ceil clip_by_value "
         "complex conj cos cosh digamma div div_no_nan divide equal erf erfc exp expm1 floor floor_div floordiv floormod "
-        "greater greater_equal igamma igammac imag is_finite is_inf is_nan less less_equal lgamma log log1p log_sigmoid "
-        "logical_and logical_not logical_or logical_xor maximum minimum mod multiply negative not_equal polygamma pow "
-        "real realdiv reciprocal rint round rsqrt saturate_cast scalar_mul sigmoid sign sin sinh sqrt square "
-        "squared_difference subtract tan tanh to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 "
-        "to_int64 truediv truncatediv truncatemod zeta"
+        "greater greater_equal igamma igammac imag is_finite is_inf is_nan less less_equal lgamma log log1p logical_and "
+        "logical_not logical_or logical_xor maximum minimum mod multiply negative not_equal polygamma pow real realdiv "
+        "reciprocal rint round rsqrt saturate_cast scalar_mul sign sin sinh sqrt square squared_difference subtract tan "
+        "to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 to_int64 truediv truncatediv truncatemod "
+        "zeta"
     ),
     "indexing": (
-        "boolean_mask dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d slice "
-        "strided_slice tensor_scatter_add tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min "
-        "tensor_scatter_nd_sub tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique "
-        "unique_with_counts unravel_index where"
+        "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d tensor_scatter_add "
+        "tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub "
+        "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique unique_with_counts unravel_index "
+        "where"
     ),
     "matrix_product": ("cross einsum matmul tensordot"),
     "movement": (
-        "batch_to_space batch_to_space_nd concat depth_to_space matrix_transpose pad parallel_stack repeat "
-        "required_space_to_batch_paddings reverse reverse_sequence reverse_v2 roll space_to_batch space_to_batch_nd "
-        "space_to_depth split stack tile transpose unstack"
+        "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 roll split stack tile transpose unstack"
     ),
-    "normalization": ("clip_by_global_norm clip_by_norm global_norm"),
     "random_stream": ("multinomial random_crop random_gamma random_normal random_poisson random_shuffle random_uniform truncated_normal"),
     "reduction": (
         "arg_max arg_min argmax argmin count_nonzero cumprod cumsum reduce_all reduce_any reduce_logsumexp reduce_max "
@@ -50,6 +49,10 @@ _FAMILIES: Final = {
         "bincount histogram_fixed_width segment_max segment_mean segment_min segment_prod segment_sum "
         "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum unsorted_segment_max unsorted_segment_mean "
         "unsorted_segment_min unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum"
+    ),
+    "slicing": ("boolean_mask slice strided_slice"),
+    "space": (
+        "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings space_to_batch space_to_batch_nd space_to_depth"
     ),
     "state": ("assign assign_add assign_sub count_up_to is_variable_initialized"),
 }

@@ -16,7 +16,7 @@ from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
-from tfjit.ops.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, HALF_TO_DOUBLE, INTEGER, SIGNED, WIDE_SIGNED
+from tfjit.ops.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, INTEGER, SIGNED, WIDE_SIGNED
 
 
 def _select_v2(c: ShapeContext) -> Shapes:
@@ -188,8 +188,6 @@ register_op(
     attrs=("T: {half, float, bfloat16, double, complex64, complex128}",),
     shape=broadcast,
 )
-register_op("Elu", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op("EluGrad", inputs=("gradients: T", "outputs: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged)
 register_op(
     "Equal",
     inputs=("x: T", "y: T"),
@@ -233,20 +231,6 @@ register_op("InvGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: 
 register_op("IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
-register_op(
-    "LeakyRelu",
-    inputs=("features: T",),
-    outputs=("activations: T",),
-    attrs=("alpha: float = 0.2", f"T: {HALF_TO_DOUBLE} = DT_FLOAT"),
-    shape=unchanged,
-)
-register_op(
-    "LeakyReluGrad",
-    inputs=("gradients: T", "features: T"),
-    outputs=("backprops: T",),
-    attrs=("alpha: float = 0.2", f"T: {HALF_TO_DOUBLE} = DT_FLOAT"),
-    shape=merged,
-)
 register_op("LeftShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
 register_op("Less", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
 register_op("LessEqual", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
@@ -306,10 +290,6 @@ register_op(
 register_op("RealDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
 register_op("Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
 register_op("ReciprocalGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Relu", inputs=("features: T",), outputs=("activations: T",), attrs=("T: {realnumbertype, qint8}",), shape=unchanged)
-register_op("Relu6", inputs=("features: T",), outputs=("activations: T",), attrs=("T: realnumbertype",), shape=unchanged)
-register_op("Relu6Grad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=("T: realnumbertype",), shape=merged)
-register_op("ReluGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=("T: realnumbertype",), shape=merged)
 register_op("RightShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
 register_op("Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
@@ -317,21 +297,9 @@ register_op("Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_
 register_op("RsqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("Select", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select)
 register_op("SelectV2", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select_v2)
-register_op("Selu", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op("SeluGrad", inputs=("gradients: T", "outputs: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged)
-register_op("Sigmoid", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("SigmoidGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
 register_op("Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Softplus", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op(
-    "SoftplusGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged
-)
-register_op("Softsign", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
-register_op(
-    "SoftsignGrad", inputs=("gradients: T", "features: T"), outputs=("backprops: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=merged
-)
 register_op("Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
 register_op("Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("SqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
@@ -353,8 +321,6 @@ register_op(
     shape=broadcast,
 )
 register_op("Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
-register_op("TanhGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("TruncateDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
 register_op(
     "TruncateMod", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=("T: {int32, int64, bfloat16, half, float, double}",), shape=broadcast
@@ -372,7 +338,7 @@ register_op("Xlogy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HA
 register_op("Zeta", inputs=("x: T", "q: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
 
 
-def _function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
+def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     """A public function whose arguments are the op's inputs and numeric attrs, in the op's order."""
 
     def function(*args: Any, name: str | None = None, **keywords: Any) -> Tensor:
@@ -389,139 +355,92 @@ def _function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     return function
 
 
-acos = _function("acos", "Acos", "Arc cosine.")
-acosh = _function("acosh", "Acosh", "Inverse hyperbolic cosine.")
-asin = _function("asin", "Asin", "Arc sine.")
-asinh = _function("asinh", "Asinh", "Inverse hyperbolic sine.")
-atan = _function("atan", "Atan", "Arc tangent.")
-atan2 = _function("atan2", "Atan2", "Angle of the point (x, y), given y and x.")
-atanh = _function("atanh", "Atanh", "Inverse hyperbolic tangent.")
-cos = _function("cos", "Cos", "Cosine.")
-cosh = _function("cosh", "Cosh", "Hyperbolic cosine.")
-sin = _function("sin", "Sin", "Sine.")
-sinh = _function("sinh", "Sinh", "Hyperbolic sine.")
-tan = _function("tan", "Tan", "Tangent.")
-tanh = _function("tanh", "Tanh", "Hyperbolic tangent.")
-exp = _function("exp", "Exp", "e**x.")
-expm1 = _function("expm1", "Expm1", "e**x - 1, exact near 0.")
-log = _function("log", "Log", "Natural logarithm.")
-log1p = _function("log1p", "Log1p", "log(1 + x), exact near 0.")
-sqrt = _function("sqrt", "Sqrt", "Square root.")
-rsqrt = _function("rsqrt", "Rsqrt", "1 / sqrt(x).")
-square = _function("square", "Square", "x * x.")
-reciprocal = _function("reciprocal", "Reciprocal", "1 / x.")
-negative = _function("negative", "Neg", "-x.")
-sign = _function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers.")
-floor = _function("floor", "Floor", "The next integer below.")
-ceil = _function("ceil", "Ceil", "The next integer above.")
-rint = _function("rint", "Rint", "The nearest integer, halves to even.")
-erf = _function("erf", "Erf", "Error function.")
-erfc = _function("erfc", "Erfc", "1 - erf(x).")
-erfinv = _function("erfinv", "Erfinv", "Inverse of the error function.")
-ndtri = _function("ndtri", "Ndtri", "Inverse of the normal distribution function.")
-lgamma = _function("lgamma", "Lgamma", "Logarithm of |gamma(x)|.")
-digamma = _function("digamma", "Digamma", "Derivative of lgamma.")
-polygamma = _function("polygamma", "Polygamma", "Derivative of digamma of an order.")
-zeta = _function("zeta", "Zeta", "Hurwitz zeta function.")
-betainc = _function("betainc", "Betainc", "Regularised incomplete beta function.")
-igamma = _function("igamma", "Igamma", "Regularised lower incomplete gamma function.")
-igammac = _function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
-bessel_i0 = _function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
-bessel_i0e = _function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
-bessel_i1 = _function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
-bessel_i1e = _function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
-bessel_j0 = _function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
-bessel_j1 = _function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
-bessel_k0 = _function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
-bessel_k0e = _function("bessel_k0e", "BesselK0e", "Exponentially scaled modified Bessel function of the second kind, order 0.")
-bessel_k1 = _function("bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1.")
-bessel_k1e = _function("bessel_k1e", "BesselK1e", "Exponentially scaled modified Bessel function of the second kind, order 1.")
-bessel_y0 = _function("bessel_y0", "BesselY0", "Bessel function of the second kind, order 0.")
-bessel_y1 = _function("bessel_y1", "BesselY1", "Bessel function of the second kind, order 1.")
-dawsn = _function("dawsn", "Dawsn", "Dawson's integral.")
-expint = _function("expint", "Expint", "Exponential integral.")
-fresnel_cos = _function("fresnel_cos", "FresnelCos", "Fresnel's cosine integral.")
-fresnel_sin = _function("fresnel_sin", "FresnelSin", "Fresnel's sine integral.")
-spence = _function("spence", "Spence", "Spence's integral (dilogarithm).")
-is_finite = _function("is_finite", "IsFinite", "Whether neither NaN nor infinite.")
-is_inf = _function("is_inf", "IsInf", "Whether infinite.")
-is_nan = _function("is_nan", "IsNan", "Whether NaN.")
-logical_and = _function("logical_and", "LogicalAnd", "x and y.")
-logical_or = _function("logical_or", "LogicalOr", "x or y.")
-logical_not = _function("logical_not", "LogicalNot", "not x.")
-subtract = _function("subtract", "Sub", "x - y.")
-multiply = _function("multiply", "Mul", "x * y.")
-mod = _function("mod", "FloorMod", "Remainder with the divisor's sign.")
-floormod = _function("floormod", "FloorMod", "Remainder with the divisor's sign.")
-truncatemod = _function("truncatemod", "TruncateMod", "Remainder with the dividend's sign.")
-truncatediv = _function("truncatediv", "TruncateDiv", "x / y, cut towards zero.")
-floor_div = _function("floor_div", "FloorDiv", "x / y, rounded down.")
-realdiv = _function("realdiv", "RealDiv", "x / y of floats.")
-multiply_no_nan = _function("multiply_no_nan", "MulNoNan", "x * y, 0 where y is 0.")
-squared_difference = _function("squared_difference", "SquaredDifference", "(x - y) squared.")
-maximum = _function("maximum", "Maximum", "The larger; NaN if either is.")
-minimum = _function("minimum", "Minimum", "The smaller; NaN if either is.")
-greater = _function("greater", "Greater", "x > y.")
-greater_equal = _function("greater_equal", "GreaterEqual", "x >= y.")
-less = _function("less", "Less", "x < y.")
-less_equal = _function("less_equal", "LessEqual", "x <= y.")
-xdivy = _function("xdivy", "Xdivy", "x / y, 0 where x is 0.")
-xlogy = _function("xlogy", "Xlogy", "x * log(y), 0 where x is 0.")
-xlog1py = _function("xlog1py", "Xlog1py", "x * log1p(y), 0 where x is 0.")
-nextafter = _function("nextafter", "NextAfter", "The next number from x1 towards x2.")
-bitwise_and = _function("bitwise_and", "BitwiseAnd", "Bits of both.")
-bitwise_or = _function("bitwise_or", "BitwiseOr", "Bits of either.")
-bitwise_xor = _function("bitwise_xor", "BitwiseXor", "Bits of exactly one.")
-left_shift = _function("left_shift", "LeftShift", "Bits moved up.")
-right_shift = _function("right_shift", "RightShift", "Bits moved down, the sign kept.")
-invert = _function("invert", "Invert", "All bits flipped.")
-population_count = _function("population_count", "PopulationCount", "How many bits are set.")
-relu = _function("relu", "Relu", "max(x, 0).")
-relu6 = _function("relu6", "Relu6", "min(max(x, 0), 6).")
-elu = _function("elu", "Elu", "x, or e**x - 1 where negative.")
-selu = _function("selu", "Selu", "The scaled exponential linear unit.")
-softplus = _function("softplus", "Softplus", "log(e**x + 1).")
-softsign = _function("softsign", "Softsign", "x / (|x| + 1).")
-sigmoid = _function("sigmoid", "Sigmoid", "1 / (1 + e**-x).")
-
-
-def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
-    """x, or alpha * x where negative."""
-    return tensor("LeakyRelu", name, features=features, alpha=alpha)
-
-
-def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """log(sigmoid(x))."""
-    with name_scope(name, "LogSigmoid", [x]) as scope:
-        return negative(softplus(negative(x)), name=scope)
-
-
-def swish(features: Any, beta: float = 1.0) -> Tensor:
-    """x * sigmoid(beta * x)."""
-    with name_scope(None, "swish", [features]):
-        features = convert_to_tensor(features, name="features")
-        return multiply(
-            features, sigmoid(features if beta == 1.0 else multiply(features, convert_to_tensor(beta, features.dtype.base_dtype)))
-        )
-
-
-def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
-    """x times the normal distribution function of x, or its tanh approximation."""
-    with name_scope(name, "Gelu", [features]):
-        x = convert_to_tensor(features, name="features")
-        if approximate:
-            cubic = multiply(0.044715, pow(x, 3))
-            inner = multiply(0.7978845608028654, add(x, cubic))
-            return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
-        return multiply(multiply(0.5, x), add(1.0, erf(realdiv(x, convert_to_tensor(1.4142135623730951, x.dtype.base_dtype)))))
-
-
-def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
-    """relu of x and of -x, side by side."""
-    with name_scope(name, "CRelu", [features]) as scope:
-        x = convert_to_tensor(features, name="features")
-        both = tensor("ConcatV2", scope, values=[x, negative(x)], axis=axis)
-        return relu(both)
+acos = elementwise_function("acos", "Acos", "Arc cosine.")
+acosh = elementwise_function("acosh", "Acosh", "Inverse hyperbolic cosine.")
+asin = elementwise_function("asin", "Asin", "Arc sine.")
+asinh = elementwise_function("asinh", "Asinh", "Inverse hyperbolic sine.")
+atan = elementwise_function("atan", "Atan", "Arc tangent.")
+atan2 = elementwise_function("atan2", "Atan2", "Angle of the point (x, y), given y and x.")
+atanh = elementwise_function("atanh", "Atanh", "Inverse hyperbolic tangent.")
+cos = elementwise_function("cos", "Cos", "Cosine.")
+cosh = elementwise_function("cosh", "Cosh", "Hyperbolic cosine.")
+sin = elementwise_function("sin", "Sin", "Sine.")
+sinh = elementwise_function("sinh", "Sinh", "Hyperbolic sine.")
+tan = elementwise_function("tan", "Tan", "Tangent.")
+exp = elementwise_function("exp", "Exp", "e**x.")
+expm1 = elementwise_function("expm1", "Expm1", "e**x - 1, exact near 0.")
+log = elementwise_function("log", "Log", "Natural logarithm.")
+log1p = elementwise_function("log1p", "Log1p", "log(1 + x), exact near 0.")
+sqrt = elementwise_function("sqrt", "Sqrt", "Square root.")
+rsqrt = elementwise_function("rsqrt", "Rsqrt", "1 / sqrt(x).")
+square = elementwise_function("square", "Square", "x * x.")
+reciprocal = elementwise_function("reciprocal", "Reciprocal", "1 / x.")
+negative = elementwise_function("negative", "Neg", "-x.")
+sign = elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers.")
+floor = elementwise_function("floor", "Floor", "The next integer below.")
+ceil = elementwise_function("ceil", "Ceil", "The next integer above.")
+rint = elementwise_function("rint", "Rint", "The nearest integer, halves to even.")
+erf = elementwise_function("erf", "Erf", "Error function.")
+erfc = elementwise_function("erfc", "Erfc", "1 - erf(x).")
+erfinv = elementwise_function("erfinv", "Erfinv", "Inverse of the error function.")
+ndtri = elementwise_function("ndtri", "Ndtri", "Inverse of the normal distribution function.")
+lgamma = elementwise_function("lgamma", "Lgamma", "Logarithm of |gamma(x)|.")
+digamma = elementwise_function("digamma", "Digamma", "Derivative of lgamma.")
+polygamma = elementwise_function("polygamma", "Polygamma", "Derivative of digamma of an order.")
+zeta = elementwise_function("zeta", "Zeta", "Hurwitz zeta function.")
+betainc = elementwise_function("betainc", "Betainc", "Regularised incomplete beta function.")
+igamma = elementwise_function("igamma", "Igamma", "Regularised lower incomplete gamma function.")
+igammac = elementwise_function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
+bessel_i0 = elementwise_function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
+bessel_i0e = elementwise_function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+bessel_i1 = elementwise_function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
+bessel_i1e = elementwise_function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+bessel_j0 = elementwise_function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
+bessel_j1 = elementwise_function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
+bessel_k0 = elementwise_function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
+bessel_k0e = elementwise_function("bessel_k0e", "BesselK0e", "Exponentially scaled modified Bessel function of the second kind, order 0.")
+bessel_k1 = elementwise_function("bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1.")
+bessel_k1e = elementwise_function("bessel_k1e", "BesselK1e", "Exponentially scaled modified Bessel function of the second kind, order 1.")
+bessel_y0 = elementwise_function("bessel_y0", "BesselY0", "Bessel function of the second kind, order 0.")
+bessel_y1 = elementwise_function("bessel_y1", "BesselY1", "Bessel function of the second kind, order 1.")
+dawsn = elementwise_function("dawsn", "Dawsn", "Dawson's integral.")
+expint = elementwise_function("expint", "Expint", "Exponential integral.")
+fresnel_cos = elementwise_function("fresnel_cos", "FresnelCos", "Fresnel's cosine integral.")
+fresnel_sin = elementwise_function("fresnel_sin", "FresnelSin", "Fresnel's sine integral.")
+spence = elementwise_function("spence", "Spence", "Spence's integral (dilogarithm).")
+is_finite = elementwise_function("is_finite", "IsFinite", "Whether neither NaN nor infinite.")
+is_inf = elementwise_function("is_inf", "IsInf", "Whether infinite.")
+is_nan = elementwise_function("is_nan", "IsNan", "Whether NaN.")
+logical_and = elementwise_function("logical_and", "LogicalAnd", "x and y.")
+logical_or = elementwise_function("logical_or", "LogicalOr", "x or y.")
+logical_not = elementwise_function("logical_not", "LogicalNot", "not x.")
+subtract = elementwise_function("subtract", "Sub", "x - y.")
+multiply = elementwise_function("multiply", "Mul", "x * y.")
+mod = elementwise_function("mod", "FloorMod", "Remainder with the divisor's sign.")
+floormod = elementwise_function("floormod", "FloorMod", "Remainder with the divisor's sign.")
+truncatemod = elementwise_function("truncatemod", "TruncateMod", "Remainder with the dividend's sign.")
+truncatediv = elementwise_function("truncatediv", "TruncateDiv", "x / y, cut towards zero.")
+floor_div = elementwise_function("floor_div", "FloorDiv", "x / y, rounded down.")
+realdiv = elementwise_function("realdiv", "RealDiv", "x / y of floats.")
+multiply_no_nan = elementwise_function("multiply_no_nan", "MulNoNan", "x * y, 0 where y is 0.")
+squared_difference = elementwise_function("squared_difference", "SquaredDifference", "(x - y) squared.")
+maximum = elementwise_function("maximum", "Maximum", "The larger; NaN if either is.")
+minimum = elementwise_function("minimum", "Minimum", "The smaller; NaN if either is.")
+greater = elementwise_function("greater", "Greater", "x > y.")
+greater_equal = elementwise_function("greater_equal", "GreaterEqual", "x >= y.")
+less = elementwise_function("less", "Less", "x < y.")
+less_equal = elementwise_function("less_equal", "LessEqual", "x <= y.")
+xdivy = elementwise_function("xdivy", "Xdivy", "x / y, 0 where x is 0.")
+xlogy = elementwise_function("xlogy", "Xlogy", "x * log(y), 0 where x is 0.")
+xlog1py = elementwise_function("xlog1py", "Xlog1py", "x * log1p(y), 0 where x is 0.")
+nextafter = elementwise_function("nextafter", "NextAfter", "The next number from x1 towards x2.")
+bitwise_and = elementwise_function("bitwise_and", "BitwiseAnd", "Bits of both.")
+bitwise_or = elementwise_function("bitwise_or", "BitwiseOr", "Bits of either.")
+bitwise_xor = elementwise_function("bitwise_xor", "BitwiseXor", "Bits of exactly one.")
+left_shift = elementwise_function("left_shift", "LeftShift", "Bits moved up.")
+right_shift = elementwise_function("right_shift", "RightShift", "Bits moved down, the sign kept.")
+invert = elementwise_function("invert", "Invert", "All bits flipped.")
+population_count = elementwise_function("population_count", "PopulationCount", "How many bits are set.")
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:

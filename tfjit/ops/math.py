@@ -1,5 +1,6 @@
 """tf.math: elementwise functions, reductions, segments and scans."""
 
+from tfjit.ops.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
 from tfjit.ops.array import invert_permutation
 from tfjit.ops.elementwise import (
     abs,
@@ -67,7 +68,6 @@ from tfjit.ops.elementwise import (
     lgamma,
     log,
     log1p,
-    log_sigmoid,
     logical_and,
     logical_not,
     logical_or,
@@ -91,19 +91,15 @@ from tfjit.ops.elementwise import (
     rsqrt,
     saturate_cast,
     scalar_mul,
-    sigmoid,
     sign,
     sin,
     sinh,
-    softplus,
-    softsign,
     spence,
     sqrt,
     square,
     squared_difference,
     subtract,
     tan,
-    tanh,
     truediv,
     truncatediv,
     truncatemod,
@@ -113,7 +109,8 @@ from tfjit.ops.elementwise import (
     zeta,
 )
 from tfjit.ops.indexing import bucketize
-from tfjit.ops.normalization import in_top_k, l2_normalize, log_softmax, softmax, top_k, zero_fraction
+from tfjit.ops.losses import in_top_k
+from tfjit.ops.normalization import l2_normalize, log_softmax, softmax, top_k, zero_fraction
 from tfjit.ops.reduction import (
     arg_max,
     arg_min,

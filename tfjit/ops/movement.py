@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfjit.framework import static_value
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.operation import Tensor
@@ -297,124 +295,10 @@ def _roll(c: ShapeContext) -> Shapes:
     return [c.inputs[0]]
 
 
-def _space_to_batch_shape(
-    c: ShapeContext, shape: Shape, block: list[int] | None, pads: list[tuple[int, int]] | None, n: int | None, to_batch: bool
-) -> Shapes:
-    """Shared by SpaceToBatch and BatchToSpace, of 2 or n blocks."""
-    if shape is None:
-        return [None]
-    if n is None:
-        return [None]
-    if len(shape) < n + 1:
-        raise fail(f"Shape must be at least rank {n + 1} but is rank {len(shape)}")
-    batch = shape[0]
-    if block is None:
-        return [(None,) * (n + 1) + shape[n + 1 :]]
-    for b in block:
-        if b < 1:
-            raise fail(f"block_shape must be positive, got {b}")
-        batch = c.multiply(batch, b) if to_batch else c.divide(batch, b)
-    out: list[int | None] = [batch]
-    for i, b in enumerate(block):
-        size = shape[1 + i]
-        if pads is None:
-            out.append(None)
-            continue
-        before, after = pads[i]
-        if before < 0 or after < 0:
-            raise fail(f"{'paddings' if to_batch else 'crops'} cannot be negative")
-        if to_batch:
-            out.append(c.divide(c.add(size, before + after), b))
-        else:
-            out.append(c.subtract(c.multiply(size, b), before + after))
-    return [(*out, *shape[n + 1 :])]
-
-
-def _pair_constant(c: ShapeContext, index: int) -> list[tuple[int, int]] | None:
-    value = c.constant(index)
-    return None if value is None else [(int(a), int(b)) for a, b in value.reshape(-1, 2)]
-
-
-def _space_to_batch(c: ShapeContext) -> Shapes:
-    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, True)
-
-
-def _batch_to_space(c: ShapeContext) -> Shapes:
-    return _space_to_batch_shape(c, c.with_rank(0, 4), [c.attr("block_size")] * 2, _two_pairs(c), 2, False)
-
-
-def _two_pairs(c: ShapeContext) -> list[tuple[int, int]] | None:
-    rows, columns = c.with_rank(1, 2)
-    c.with_value(rows, 2)
-    c.with_value(columns, 2)
-    return _pair_constant(c, 1)
-
-
-def _block_inputs(c: ShapeContext) -> tuple[list[int] | None, list[tuple[int, int]] | None, int | None]:
-    (n,) = c.with_rank(1, 1)
-    if n is None:
-        raise fail("block_shape must have known size.")
-    rows, columns = c.with_rank(2, 2)
-    c.with_value(rows, n)
-    c.with_value(columns, 2)
-    return int_list_constant(c, 1), _pair_constant(c, 2), n
-
-
-def _space_to_batch_nd(c: ShapeContext) -> Shapes:
-    block, pads, n = _block_inputs(c)
-    return _space_to_batch_shape(c, c.inputs[0], block, pads, n, True)
-
-
-def _batch_to_space_nd(c: ShapeContext) -> Shapes:
-    block, pads, n = _block_inputs(c)
-    return _space_to_batch_shape(c, c.inputs[0], block, pads, n, False)
-
-
-def _image_axes(c: ShapeContext) -> tuple[str, int]:
-    layout = c.attr("data_format").decode()
-    return layout, 5 if layout == "NCHW_VECT_C" else 4
-
-
-def _space_to_depth(c: ShapeContext) -> Shapes:
-    layout, rank = _image_axes(c)
-    shape = c.with_rank(0, rank)
-    b = c.attr("block_size")
-    if layout == "NHWC":
-        n, h, w, depth = shape
-        return [(n, c.divide(h, b), c.divide(w, b), c.multiply(depth, b * b))]
-    n, depth, h, w, *inner = shape
-    return [(n, c.multiply(depth, b * b), c.divide(h, b), c.divide(w, b), *inner)]
-
-
-def _depth_to_space(c: ShapeContext) -> Shapes:
-    layout, rank = _image_axes(c)
-    shape = c.with_rank(0, rank)
-    b = c.attr("block_size")
-    if layout == "NHWC":
-        n, h, w, depth = shape
-        return [(n, c.multiply(h, b), c.multiply(w, b), c.divide(depth, b * b))]
-    n, depth, h, w, *inner = shape
-    return [(n, c.divide(depth, b * b), c.multiply(h, b), c.multiply(w, b), *inner)]
-
-
 def _tile_grad(c: ShapeContext) -> Shapes:
     return [None]
 
 
-register_op(
-    "BatchToSpace",
-    inputs=("input: T", "crops: Tidx"),
-    outputs=("output: T",),
-    attrs=("T: type", "block_size: int >= 2", f"Tidx: {INDEX} = DT_INT32"),
-    shape=_batch_to_space,
-)
-register_op(
-    "BatchToSpaceND",
-    inputs=("input: T", "block_shape: Tblock_shape", "crops: Tcrops"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tblock_shape: {INDEX} = DT_INT32", f"Tcrops: {INDEX} = DT_INT32"),
-    shape=_batch_to_space_nd,
-)
 register_op(
     "Concat", inputs=("concat_dim: int32", "values: N * T"), outputs=("output: T",), attrs=("N: int >= 2", "T: type"), shape=_concat_v1
 )
@@ -431,13 +315,6 @@ register_op(
     outputs=("y: T",),
     attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"),
     shape=_transpose,
-)
-register_op(
-    "DepthToSpace",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
-    shape=_depth_to_space,
 )
 register_op(
     "MirrorPad",
@@ -513,27 +390,6 @@ register_op(
     outputs=("output: T",),
     attrs=("T: type", f"Tshift: {INDEX}", f"Taxis: {INDEX}"),
     shape=_roll,
-)
-register_op(
-    "SpaceToBatch",
-    inputs=("input: T", "paddings: Tpaddings"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "block_size: int >= 2"),
-    shape=_space_to_batch,
-)
-register_op(
-    "SpaceToBatchND",
-    inputs=("input: T", "block_shape: Tblock_shape", "paddings: Tpaddings"),
-    outputs=("output: T",),
-    attrs=("T: type", f"Tblock_shape: {INDEX} = DT_INT32", f"Tpaddings: {INDEX} = DT_INT32"),
-    shape=_space_to_batch_nd,
-)
-register_op(
-    "SpaceToDepth",
-    inputs=("input: T",),
-    outputs=("output: T",),
-    attrs=("T: type", "block_size: int >= 2", "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"),
-    shape=_space_to_depth,
 )
 register_op(
     "Split",
@@ -731,46 +587,3 @@ def reverse_sequence(
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """Elements moved along axes, what leaves at the end coming in at the front."""
     return tensor("Roll", name, input=input, shift=shift, axis=axis)
-
-
-def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """Spatial blocks moved into the batch axis."""
-    return tensor("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
-
-
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """The inverse of `space_to_batch_nd`."""
-    return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
-
-
-def space_to_batch(input: Any, paddings: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`space_to_batch_nd` with square blocks."""
-    return tensor("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
-
-
-def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`batch_to_space_nd` with square blocks."""
-    return tensor("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
-
-
-def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Spatial blocks moved into the channels."""
-    return tensor("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
-
-
-def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Channels moved into spatial blocks."""
-    return tensor("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
-
-
-def required_space_to_batch_paddings(
-    input_shape: Sequence[int], block_shape: Sequence[int], base_paddings: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(paddings, crops) that make each size divisible by its block. All arguments must be known."""
-    sizes = np.asarray(static_value.constant_value(convert_to_tensor(input_shape)))
-    block = np.asarray(block_shape)
-    base = np.zeros((block.size, 2), np.int32) if base_paddings is None else np.asarray(base_paddings)
-    full = sizes + base[:, 0] + base[:, 1]
-    extra = (-full) % block
-    paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
-    return paddings, np.stack([np.zeros_like(extra), extra], 1)

@@ -1,5 +1,7 @@
 """tf.nn: layers' pieces - convolution, pooling, activation, normalisation, losses."""
 
+from tfjit.ops.activation import crelu, elu, gelu, leaky_relu, log_sigmoid, relu, relu6, selu, sigmoid, softplus, softsign, swish, tanh
+from tfjit.ops.activation import swish as silu
 from tfjit.ops.convolution import (
     atrous_conv2d,
     conv1d,
@@ -14,34 +16,34 @@ from tfjit.ops.convolution import (
     dilation2d,
     separable_conv2d,
 )
-from tfjit.ops.elementwise import crelu, elu, gelu, leaky_relu, log_sigmoid, relu, relu6, selu, sigmoid, softplus, softsign, swish, tanh
-from tfjit.ops.elementwise import swish as silu
-from tfjit.ops.movement import batch_to_space, depth_to_space, space_to_batch, space_to_depth
+from tfjit.ops.losses import (
+    in_top_k,
+    l2_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
 from tfjit.ops.normalization import (
     batch_normalization,
     bias_add,
     dropout,
     embedding_lookup,
     fused_batch_norm,
-    in_top_k,
-    l2_loss,
     l2_normalize,
     local_response_normalization,
     log_softmax,
     lrn,
     moments,
     relu_layer,
-    sigmoid_cross_entropy_with_logits,
     softmax,
-    softmax_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits_v2,
-    sparse_softmax_cross_entropy_with_logits,
     top_k,
-    weighted_cross_entropy_with_logits,
     xw_plus_b,
     zero_fraction,
 )
 from tfjit.ops.pooling import avg_pool, avg_pool2d, avg_pool3d, max_pool, max_pool2d, max_pool3d, max_pool_with_argmax
+from tfjit.ops.space import batch_to_space, depth_to_space, space_to_batch, space_to_depth
 
 __all__ = [
     "atrous_conv2d",

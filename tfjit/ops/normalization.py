@@ -8,15 +8,14 @@ import numpy as np
 
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
-from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
-from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.apply import call, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
-from tfjit.ops.shape_rules import Shapes, fail, int_constant, scalar, unchanged_of_rank, unchanged_of_rank_at_least
-from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
+from tfjit.ops.shape_rules import Shapes, fail, int_constant, unchanged_of_rank, unchanged_of_rank_at_least
+from tfjit.ops.type_lists import HALF_TO_DOUBLE
 
 
 def _bias_add(c: ShapeContext) -> Shapes:
@@ -85,28 +84,6 @@ def _lrn_grad(c: ShapeContext) -> Shapes:
     return [shape]
 
 
-def _cross_entropy(c: ShapeContext) -> Shapes:
-    logits, labels = c.inputs
-    merged_shape: Shape = None
-    if logits is None or len(logits) == 2:
-        try:
-            merged_shape = c.merge(c.with_rank(logits, 2), labels)
-        except InvalidArgumentError:
-            merged_shape = None
-    if merged_shape is None:
-        merged_shape = c.broadcast(logits, labels)
-        if merged_shape is None or len(merged_shape) != 2:
-            found = "unknown" if merged_shape is None else len(merged_shape)
-            raise fail(f"Shape must be broadcasted with rank 2, but is rank {found}")
-    return [(merged_shape[0],), merged_shape]
-
-
-def _sparse_cross_entropy(c: ShapeContext) -> Shapes:
-    logits, (labels,) = c.with_rank(0, 2), c.with_rank(1, 1)
-    batch = c.merge_dim(logits[0], labels)
-    return [(batch,), (batch, logits[1])]
-
-
 def _top_k_sizes(c: ShapeContext, k: int | None) -> Shapes:
     shape = c.with_rank_at_least(0, 1)
     if shape is None:
@@ -132,11 +109,6 @@ def _top_k_v2(c: ShapeContext) -> Shapes:
 def _top_unique(c: ShapeContext) -> Shapes:
     rows, _ = c.with_rank(0, 2)
     return [(rows, c.attr("k"))] * 2
-
-
-def _in_top_k(c: ShapeContext) -> Shapes:
-    predictions, (targets,) = c.with_rank(0, 2), c.with_rank(1, 1)
-    return [(c.merge_dim(predictions[0], targets),)]
 
 
 register_op(
@@ -287,22 +259,7 @@ register_op(
     ),
     shape=_batch_norm_v3,
 )
-register_op(
-    "InTopK",
-    inputs=("predictions: float", "targets: T"),
-    outputs=("precision: bool",),
-    attrs=("k: int", f"T: {INDEX} = DT_INT32"),
-    shape=_in_top_k,
-)
-register_op(
-    "InTopKV2",
-    inputs=("predictions: float", "targets: T", "k: T"),
-    outputs=("precision: bool",),
-    attrs=(f"T: {INDEX} = DT_INT32",),
-    shape=_in_top_k,
-)
 register_op("KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",))
-register_op("L2Loss", inputs=("t: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=scalar)
 register_op(
     "LogSoftmax", inputs=("logits: T",), outputs=("logsoftmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1)
 )
@@ -333,20 +290,6 @@ register_op(
     shape=_lrn_grad,
 )
 register_op("Softmax", inputs=("logits: T",), outputs=("softmax: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged_of_rank_at_least(1))
-register_op(
-    "SoftmaxCrossEntropyWithLogits",
-    inputs=("features: T", "labels: T"),
-    outputs=("loss: T", "backprop: T"),
-    attrs=(f"T: {HALF_TO_DOUBLE}",),
-    shape=_cross_entropy,
-)
-register_op(
-    "SparseSoftmaxCrossEntropyWithLogits",
-    inputs=("features: T", "labels: Tlabels"),
-    outputs=("loss: T", "backprop: T"),
-    attrs=(f"T: {HALF_TO_DOUBLE}", f"Tlabels: {INDEX} = DT_INT64"),
-    shape=_sparse_cross_entropy,
-)
 register_op(
     "TopK",
     inputs=("input: T",),
@@ -410,124 +353,9 @@ def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, d
     return _last_axis("LogSoftmax", logits, dim if axis is None else axis, name)
 
 
-def softmax_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: int | None = None
-) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both. Raises ValueError when one is missing."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
-    axis = dim if axis is None else axis
-    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
-        logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, name="labels", dtype=logits.dtype.base_dtype)
-        rank = logits.shape.rank
-        if rank is None:
-            raise ValueError("softmax_cross_entropy_with_logits needs logits of known rank")
-        if axis not in (-1, rank - 1):
-            order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
-            logits, labels = (tensor("Transpose", None, x=t, perm=order) for t in (logits, labels))
-        if rank == 2:
-            return create("SoftmaxCrossEntropyWithLogits", scope, features=logits, labels=labels).outputs[0]
-        sizes = tensor("Shape", None, input=logits)
-        classes = tensor("StridedSlice", None, input=sizes, begin=[rank - 1], end=[rank], strides=[1])
-        flat = tensor("ConcatV2", None, values=[[-1], classes], axis=0)
-        rows = [tensor("Reshape", None, tensor=t, shape=flat) for t in (logits, labels)]
-        loss = create("SoftmaxCrossEntropyWithLogits", None, features=rows[0], labels=rows[1]).outputs[0]
-        outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[rank - 1], strides=[1])
-        out = tensor("Reshape", scope, tensor=loss, shape=outer)
-        out.set_shape(logits.shape[:-1])
-        return out
-
-
-def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
-) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both."""
-    axis = dim if axis is None else axis
-    return softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=-1 if axis is None else axis, name=name)
-
-
-def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """labels [...] of class numbers, logits [..., classes] -> loss [...]. Raises ValueError for ranks that don't fit."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
-    with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
-        labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
-        rank = logits.shape.rank
-        labels_shape = tensor("Shape", None, input=labels) if rank != 2 else None
-        if rank == 0:
-            raise ValueError(f"`logits` cannot be a scalar. Received logits={logits}`")
-        if rank is not None and labels.shape.rank is not None and labels.shape.rank != rank - 1:
-            raise ValueError(
-                "`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: "
-                f"labels.shape={labels.shape} of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}"
-            )
-        if labels_shape is None:
-            return create("SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels).outputs[0]
-        sizes = tensor("Shape", None, input=logits)
-        classes = tensor("StridedSlice", None, input=sizes, begin=[-1], end=[0], strides=[1], end_mask=1)
-        flat = tensor("Reshape", None, tensor=logits, shape=tensor("ConcatV2", None, values=[[-1], classes], axis=0))
-        loss = create(
-            "SparseSoftmaxCrossEntropyWithLogits", None, features=flat, labels=tensor("Reshape", None, tensor=labels, shape=[-1])
-        ).outputs[0]
-        out = tensor("Reshape", None, tensor=loss, shape=labels_shape)
-        out.set_shape(labels.shape)
-        return out
-
-
-def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """Loss of independent yes/no answers: max(x, 0) - x * z + log(1 + exp(-|x|))."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
-    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
-        x = convert_to_tensor(logits, name="logits")
-        z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
-        if not x.shape.is_compatible_with(z.shape):
-            raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {z.shape}).")
-        zeros = tensor("ZerosLike", None, x=x)
-        positive = tensor("GreaterEqual", None, x=x, y=zeros)
-        high = tensor("SelectV2", None, condition=positive, t=x, e=zeros)
-        negative_abs = tensor("SelectV2", None, condition=positive, t=tensor("Neg", None, x=x), e=x)
-        linear = tensor("Sub", None, x=high, y=tensor("Mul", None, x=x, y=z))
-        return tensor("AddV2", scope, x=linear, y=tensor("Log1p", None, x=tensor("Exp", None, x=negative_abs)))
-
-
-def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None) -> Tensor:
-    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted."""
-    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
-        x = convert_to_tensor(logits, name="logits")
-        z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
-        weight = tensor(
-            "AddV2",
-            None,
-            x=tensor(
-                "Mul",
-                None,
-                x=tensor("Sub", None, x=convert_to_tensor(pos_weight, x.dtype.base_dtype), y=convert_to_tensor(1, x.dtype.base_dtype)),
-                y=z,
-            ),
-            y=convert_to_tensor(1, x.dtype.base_dtype),
-        )
-        soft = tensor("Log1p", None, x=tensor("Exp", None, x=tensor("Neg", None, x=tensor("Abs", None, x=x))))
-        inner = tensor("AddV2", None, x=soft, y=tensor("Relu", None, features=tensor("Neg", None, x=x)))
-        rest = tensor("Mul", None, x=tensor("Sub", None, x=convert_to_tensor(1, x.dtype.base_dtype), y=z), y=x)
-        return tensor("AddV2", scope, x=rest, y=tensor("Mul", None, x=weight, y=inner))
-
-
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """sum(t * t) / 2."""
-    return tensor("L2Loss", name, t=t)
-
-
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """(values, indices) of the k largest of each row."""
     return call("TopKV2", name, input=input, k=k, sorted=sorted, index_type=index_type)
-
-
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether each target is among its row's k largest predictions."""
-    with name_scope(name, "in_top_k"):
-        return tensor("InTopKV2", None, predictions=predictions, targets=targets, k=k)
 
 
 def local_response_normalization(
@@ -693,44 +521,3 @@ def embedding_lookup(
         raise NotImplementedError("embedding_lookup with max_norm")
     with name_scope(name, "embedding_lookup", [params, ids]) as scope:
         return tensor("Identity", None, input=tensor("GatherV2", scope, params=params, indices=ids, axis=0))
-
-
-def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The square root of the sum of squares of all elements of all tensors."""
-    with name_scope(name, "global_norm", [t for t in t_list if t is not None]):
-        halves = [tensor("L2Loss", None, t=t) for t in t_list if t is not None]
-        stacked = tensor("Pack", None, values=halves, axis=0)
-        total = tensor("Sum", None, input=stacked, reduction_indices=[0])
-        return tensor("Sqrt", "global_norm", x=tensor("Mul", None, x=total, y=convert_to_tensor(2, total.dtype.base_dtype)))
-
-
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Tensor:
-    """`t` scaled down to an L2 norm of at most clip_norm."""
-    with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
-        values = convert_to_tensor(t, name="t")
-        axes = list(range(values.shape.rank or 0)) if axes is None else axes
-        total = tensor("Sum", None, input=tensor("Mul", None, x=values, y=values), reduction_indices=axes, keep_dims=True)
-        some = tensor("Greater", None, x=total, y=convert_to_tensor(0, total.dtype.base_dtype))
-        safe = tensor("Select", None, condition=some, t=total, e=tensor("OnesLike", None, x=total))
-        norm = tensor("Select", None, condition=some, t=tensor("Sqrt", None, x=safe), e=total)
-        intermediate = tensor("Mul", None, x=values, y=clip_norm)
-        return tensor("RealDiv", scope, x=intermediate, y=tensor("Maximum", None, x=norm, y=clip_norm))
-
-
-def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list[Any], Tensor]:
-    """(tensors scaled down together to a global norm of at most clip_norm, that norm before). None entries stay."""
-    norm = global_norm(t_list) if use_norm is None else convert_to_tensor(use_norm)
-    with name_scope(name, "clip_by_global_norm", [t for t in t_list if t is not None]):
-        one = convert_to_tensor(1, norm.dtype.base_dtype)
-        limit = convert_to_tensor(clip_norm, norm.dtype.base_dtype)
-        scale = tensor(
-            "Mul",
-            None,
-            x=limit,
-            y=tensor("Minimum", None, x=tensor("RealDiv", None, x=one, y=norm), y=tensor("RealDiv", None, x=one, y=limit)),
-        )
-        # An infinite norm makes everything NaN rather than silently zero.
-        finite = tensor(
-            "Select", None, condition=tensor("IsFinite", None, x=norm), t=scale, e=convert_to_tensor(float("nan"), norm.dtype.base_dtype)
-        )
-        return [None if t is None else tensor("Mul", None, x=t, y=finite) for t in t_list], norm

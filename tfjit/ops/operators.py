@@ -13,8 +13,8 @@ from tfjit.framework.operation import Tensor
 from tfjit.ops import elementwise as e
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
-from tfjit.ops.indexing import slice_helper
 from tfjit.ops.matrix_product import matmul
+from tfjit.ops.slicing import slice_helper
 
 Binary = Callable[..., Tensor]
 
