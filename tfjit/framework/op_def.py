@@ -341,8 +341,10 @@ class OpRegistry:
             if self._unread is None:
                 self._unread = importlib.import_module("tfjit.ops.declarations").FAMILIES
             while self._unread and op_type not in self._ops:
-                importlib.import_module(f"tfjit.ops.{self._unread[0]}")
-                self._unread = self._unread[1:]
+                family = self._unread[0]
+                importlib.import_module(f"tfjit.ops.{family}")
+                # by name: importing a family may look an op up, and so come here again
+                self._unread = tuple(name for name in self._unread if name != family)
 
     def require(self, op_type: str, node_name: str = "") -> OpDef:
         """The op's definition. Raises NotFoundError for unknown types."""
