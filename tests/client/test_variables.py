@@ -377,3 +377,246 @@ def test_a_variable_makes_tensorflows_nodes(program: Program) -> None:
 @pytest.mark.parametrize("program", SCOPES, ids=lambda program: program.__name__)
 def test_scopes_make_tensorflows_nodes(program: Program) -> None:
     same_graph(program)
+
+
+# What variables do when they run
+
+
+def assign_values(tf: Any, use: bool) -> list[Any]:
+    v = tf.Variable([1.0, 2.0, 3.0], name="v", use_resource=use)
+    steps = [v, v.value(), v + 1.0, v.assign([4.0, 5.0, 6.0]), v, v.assign_add([1.0, 1.0, 1.0]), v.assign_sub(v), v, v[1:]]
+    steps += [v.assign_add([0.5, 0.5, 0.5], read_value=False), v, tf.assign(v, v * 2.0 + 1.0), tf.assign_add(v, v), [v, v.read_value()], v]
+    return steps
+
+
+def scatter_values(tf: Any, use: bool) -> list[Any]:
+    v = tf.Variable(np.arange(12, dtype="f4").reshape(4, 3), name="v", use_resource=use)
+    w = tf.Variable(np.zeros((3, 3), "i4"), name="w", use_resource=use)
+    rows, updates = [2, 0, 2], np.arange(9, dtype="f4").reshape(3, 3) + 1.0
+    steps: list[Any] = []
+    for function in (tf.scatter_add, tf.scatter_sub, tf.scatter_mul, tf.scatter_div, tf.scatter_min, tf.scatter_max, tf.scatter_update):
+        steps += [function(v, rows[:2], updates[:2]), v]
+    steps += [
+        tf.scatter_add(v, rows, updates),
+        v,
+        tf.scatter_add(v, [[0, 1]], 5.0),
+        v,
+        tf.scatter_update(v, np.zeros(0, "i4"), np.zeros((0, 3), "f4")),
+        v,
+    ]
+    steps += [tf.scatter_nd_update(w, [[0, 1], [2, 2]], [7, 8]), w, tf.scatter_nd_add(w, [[0, 1], [0, 1]], [7, 8]), w]
+    steps += [tf.scatter_nd_sub(w, [[1]], [[1, 2, 3]]), w]
+    return steps
+
+
+def chain_values(tf: Any, use: bool) -> list[Any]:
+    """One initializer for variables that depend on each other."""
+    a = tf.Variable(2.0, name="a", use_resource=use)
+    if use:
+        return [a, a.assign(a.assign_add(3.0) + 1.0), a]
+    b = tf.Variable(a.initialized_value() * 3.0, name="b", use_resource=use)
+    c = tf.Variable(a * b + 1.0, name="c", use_resource=use)
+    return [a, b, c, c.assign(a + b), c, c.initialized_value()]
+
+
+def dtype_values(tf: Any, use: bool) -> list[Any]:
+    made = [
+        tf.Variable(np.arange(4).astype(name), name=name, use_resource=use)
+        for name in ("float16", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64", "bool")
+    ]
+    words = tf.Variable(["a", "bc"], name="words", use_resource=use)
+    empty = tf.Variable(np.zeros((0, 3)), name="empty", use_resource=use)
+    return [made, words, words.assign(["x", "yz"]), words, empty, empty.assign(np.ones((0, 3))), *[v.assign(v) for v in made], made]
+
+
+def shape_changing_values(tf: Any, use: bool) -> list[Any]:
+    if use:
+        v = tf.Variable(np.ones(3), shape=tf.TensorShape([None]), name="v", use_resource=True)
+        return [v, v.assign(np.zeros(5)), v + 1.0]
+    v = tf.Variable(np.ones(3), validate_shape=False, name="v")
+    return [v, tf.assign(v, np.zeros((2, 2)), validate_shape=False), v + 1.0, v]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        case
+        for program in (assign_values, scatter_values, chain_values, dtype_values, shape_changing_values)
+        for case in both_kinds(program)
+    ],
+)
+def test_values(program: Program) -> None:
+    same_values(program)
+
+
+@pytest.mark.parametrize("use", [False, True], ids=["ref", "resource"])
+def test_counting_ends(use: bool) -> None:
+    with tfjit.Graph().as_default():
+        v = tfjit.Variable(0, use_resource=use)
+        step = v.count_up_to(3)
+        with tfjit.Session() as session:
+            session.run(v.initializer)
+            assert [session.run(step) for _ in range(3)] == [0, 1, 2]
+            for _ in range(2):
+                with pytest.raises(tfjit.errors.OutOfRangeError):
+                    session.run(step)
+            assert session.run(v) == 3
+
+
+@pytest.mark.parametrize("use", [False, True], ids=["ref", "resource"])
+def test_a_variable_in_a_session(use: bool) -> None:
+    with tfjit.Graph().as_default() as graph:
+        v = tfjit.Variable([1.0, 2.0], use_resource=use)
+        other = tfjit.Variable(lambda: tfjit.zeros([2]), use_resource=use, dtype=tfjit.float32)
+        total = v + other
+        with tfjit.Session() as session:
+            with pytest.raises(tfjit.errors.FailedPreconditionError):
+                session.run(v)
+            np.testing.assert_array_equal(session.run(tfjit.report_uninitialized_variables()), [v.op.name.encode(), other.op.name.encode()])
+            assert not v.is_initialized().eval()
+            session.run(v.initializer)
+            assert tfjit.is_variable_initialized(v).eval()
+            assert session.run(tfjit.report_uninitialized_variables()).tolist() == [other.op.name.encode()]
+            np.testing.assert_array_equal(v.eval(), [1, 2])
+            v.load([3.0, 4.0])
+            other.load(np.array([10, 20]), session)
+            np.testing.assert_array_equal(session.run({"v": v, "t": [total]})["t"][0], [13, 24])
+            size = len(graph.get_operations())
+            v.load([5.0, 6.0])
+            assert len(graph.get_operations()) == size
+        with pytest.raises(ValueError, match="Either session argument"):
+            v.load([1.0, 2.0])
+        with tfjit.Session() as session, pytest.raises(tfjit.errors.FailedPreconditionError):
+            session.run(total)  # each session has variables of its own
+
+
+def test_feeding_a_variable() -> None:
+    values = []
+    for tf in (tf1, tfjit):
+        with tf.Graph().as_default():
+            v = tf.Variable([1.0, 2.0], name="v")
+            y = v * 2.0
+            assigned = v.assign_add([1.0, 1.0])
+            with tf.Session() as session:
+                values.append(
+                    [session.run(y, {v.value(): [5.0, 5.0]}), session.run([y], {v: [6.0, 6.0]}), session.run(y, {"v:0": [8.0, 8.0]})]
+                )
+                session.run(v.initializer)
+                values[-1] += [session.run(assigned), session.run(v)]
+    np.testing.assert_equal(values[1], values[0])
+
+
+@pytest.mark.parametrize("use", [False, True], ids=["ref", "resource"])
+def test_proto(use: bool) -> None:
+    """A variable survives as the names of its nodes, in TensorFlow's bytes."""
+    protos = []
+    for tf in (tf1, tfjit):
+        with tf.Graph().as_default():
+            with tf.name_scope("s"):
+                v = tf.Variable([1.0, 2.0], name="v", use_resource=use, trainable=not use)
+            protos.append((v.to_proto(), v.to_proto(export_scope="s"), v.to_proto(export_scope="other")))
+            again = type(v).from_proto(v.to_proto()) if tf is tf1 else tfjit.Variable.from_proto(v.to_proto())
+            assert describe(again) == describe(v)
+            with tf.Session() as session:
+                session.run(again.initializer)
+                np.testing.assert_array_equal(session.run([v, again + 1.0])[1], [2, 3])
+                np.testing.assert_array_equal(session.run(again.assign([7.0, 8.0])), session.run(v))
+    theirs, ours = protos
+    assert [p and p.SerializeToString(deterministic=True) for p in ours] == [p and p.SerializeToString(deterministic=True) for p in theirs]
+
+
+def test_two_threads_and_graphs() -> None:
+    """A variable is used in its own graph, whatever the default is."""
+    with tfjit.Graph().as_default() as graph:
+        v = tfjit.Variable(1.0)
+        r = tfjit.Variable(1.0, use_resource=True)
+    with tfjit.Graph().as_default() as other:
+        for made in (
+            v + 1.0,
+            r + 1.0,
+            v.assign(2.0),
+            tfjit.assign_add(r, 1.0),
+            tfjit.is_variable_initialized(v),
+            r.is_initialized(),
+            v.read_value(),
+        ):
+            assert made.graph is graph
+        assert not other.get_operations()
+        with pytest.raises(ValueError, match="must be from the same graph"):
+            tfjit.add(v, tfjit.constant(1.0))
+
+
+def in_scope_twice(tf: Any) -> Any:
+    with tf.variable_scope("s"):
+        tf.get_variable("v", [1])
+        tf.get_variable("v", [1])
+
+
+WRONG: dict[str, Program] = {
+    "no initial value": lambda tf: tf.Variable(),
+    "unknown shape": lambda tf: tf.Variable(tf.placeholder(tf.float32)),
+    "collections": lambda tf: tf.Variable(1.0, collections="variables"),
+    "constraint": lambda tf: tf.Variable(1.0, constraint=3),
+    "wrong dtype": lambda tf: tf.Variable("text", dtype=tf.float32),
+    "tensor of another dtype": lambda tf: tf.Variable(tf.constant(1), dtype=tf.float32),
+    "bool": lambda tf: bool(tf.Variable(1.0) > 0.0),
+    "iterate": lambda tf: list(tf.Variable([1.0])),
+    "assign a string": lambda tf: tf.Variable(1.0, use_resource=False).assign("a"),
+    "assign an int tensor": lambda tf: tf.Variable(1.0, use_resource=False).assign(tf.constant(1)),
+    "assign another shape": lambda tf: tf.Variable([1.0, 2.0], use_resource=False).assign([1.0, 2.0, 3.0]),
+    "assign another shape to a resource": lambda tf: tf.Variable([1.0, 2.0], use_resource=True).assign([1.0, 2.0, 3.0]),
+    "assign an int tensor to a resource": lambda tf: tf.Variable(1.0, use_resource=True).assign(tf.constant(1)),
+    "add of another dtype": lambda tf: tf.Variable(1.0) + tf.constant(1),
+    "made twice": in_scope_twice,
+    "not made": lambda tf: tf.get_variable("nope", [1]) if tf.get_variable_scope().reuse_variables() is None else None,
+    "no shape": lambda tf: tf.get_variable("v"),
+    "unknown size": lambda tf: tf.get_variable("v", [None, 3]),
+    "constant and shape": lambda tf: tf.get_variable("v", [2], initializer=tf.constant([1.0, 2.0])),
+    "initializer's dtype": lambda tf: tf.get_variable("v", dtype=tf.float32, initializer=[1, 2]),
+    "shared shape": lambda tf: [tf.get_variable("v", [2]), tf.get_variable_scope().reuse_variables(), tf.get_variable("v", [3])],
+    "shared dtype": lambda tf: [tf.get_variable("v", [2]), tf.get_variable_scope().reuse_variables(), tf.get_variable("v", [2], tf.int32)],
+    "no name": lambda tf: tf.variable_scope(None).__enter__(),
+    "no such reuse": lambda tf: tf.variable_scope("s", reuse="yes").__enter__(),
+    "scope of a number": lambda tf: tf.variable_scope(3).__enter__(),
+    "reuse without a name": lambda tf: tf.variable_scope(None, "s", reuse=True).__enter__(),
+    "eval without session": lambda tf: tf.Variable(1.0).eval(),
+    "second global step": lambda tf: [tf.train.create_global_step(), tf.train.create_global_step()],
+    "global step of floats": lambda tf: [tf.Variable(1.0, name="global_step"), tf.train.get_global_step()],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors(name: str) -> None:
+    caught = []
+    for tf in (tf1, tfjit):
+        with tf.Graph().as_default(), pytest.raises((ValueError, TypeError)) as info:
+            WRONG[name](tf)
+        caught.append(info.value)
+    theirs, ours = caught
+    assert isinstance(ours, TypeError if isinstance(theirs, TypeError) else ValueError), ours
+    assert str(ours)[:24] in str(theirs)
+
+
+def test_partitioners_are_named_as_missing() -> None:
+    with tfjit.Graph().as_default():
+        for ask in (
+            lambda: tfjit.get_variable("v", [4], partitioner=lambda shape, dtype: [2]),
+            lambda: tfjit.variable_scope("s", partitioner=lambda shape, dtype: [2]),
+            lambda: tfjit.get_variable_scope().set_partitioner(lambda shape, dtype: [2]),
+        ):
+            with pytest.raises(tfjit.errors.UnimplementedError, match="partitioned variables are not supported"):
+                ask()
+
+
+def test_resource_variables_by_default() -> None:
+    with tfjit.Graph().as_default():
+        tfjit.enable_resource_variables()
+        try:
+            assert tfjit.resource_variables_enabled()
+            assert tfjit.Variable(1.0).op.type == tfjit.get_variable("g", [1]).op.type == "VarHandleOp"
+            with tfjit.variable_scope("s", use_resource=False):
+                assert tfjit.Variable(1.0).op.type == tfjit.get_variable("g", [1]).op.type == "VariableV2"
+        finally:
+            tfjit.disable_resource_variables()
+        assert tfjit.Variable(1.0).op.type == "VariableV2"
+        assert isinstance(tfjit.Variable(1.0, use_resource=True), tfjit.Variable)

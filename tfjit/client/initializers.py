@@ -292,7 +292,7 @@ def he_uniform(seed: int | None = None) -> VarianceScaling:
 def _floating(dtype: Any) -> DType:
     found = as_dtype(dtype)
     if not found.is_floating:
-        raise ValueError(f"Expected floating point type, got {found}.")
+        raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {found}.")
     return found
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tfjit import ops
 from tfjit.client.variables import Variable
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import device, get_collection, get_default_graph, name_scope
 from tfjit.framework.graph_keys import GraphKeys
 from tfjit.framework.operation import Operation, Tensor
-from tfjit.ops import control_flow, indexing, movement
 from tfjit.ops.apply import tensor
-from tfjit.ops.convert import constant
 
 
 def global_variables(scope: str | None = None) -> list[Any]:
@@ -49,8 +48,8 @@ def variables_initializer(var_list: Iterable[Any], name: str = "init") -> Operat
     """One operation that sets the initial values of these variables."""
     variables = list(var_list)
     if not variables:
-        return control_flow.group(name=name)
-    return control_flow.group(*[v.initializer for v in variables], name=name)
+        return ops.group(name=name)
+    return ops.group(*[v.initializer for v in variables], name=name)
 
 
 initialize_variables = variables_initializer
@@ -74,7 +73,7 @@ initialize_local_variables = local_variables_initializer
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:
     """One operation that fills the lookup tables of the graph."""
-    return control_flow.group(*get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
+    return ops.group(*get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
 
 
 initialize_all_tables = tables_initializer
@@ -94,7 +93,7 @@ def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tenso
     for variable in variables:
         with get_default_graph().colocate_with(variable.op):
             ranks.append(tensor("Rank", input=variable))
-    return ranks[0] if len(ranks) == 1 else movement.stack(ranks)
+    return ranks[0] if len(ranks) == 1 else ops.stack(ranks)
 
 
 def report_uninitialized_variables(var_list: Iterable[Any] | None = None, name: str = "report_uninitialized_variables") -> Tensor:
@@ -104,6 +103,6 @@ def report_uninitialized_variables(var_list: Iterable[Any] | None = None, name: 
         flags = [variable.is_initialized() for variable in variables]
         with device("/cpu:0"):
             if not variables:
-                return constant(np.array([], dtype=object), dtype=dtypes.string)
-            missing = tensor("LogicalNot", x=movement.stack(flags))
-            return indexing.boolean_mask(constant([variable.op.name for variable in variables]), missing)
+                return ops.constant(np.array([], dtype=object), dtype=dtypes.string)
+            missing = tensor("LogicalNot", x=ops.stack(flags))
+            return ops.boolean_mask(ops.constant([variable.op.name for variable in variables]), missing)

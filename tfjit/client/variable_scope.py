@@ -242,7 +242,7 @@ class VariableScope:
             if dtype is not None and initializer is not None and not callable(initializer):
                 given = convert_to_tensor(initializer).dtype.base_dtype
                 if given is not as_dtype(dtype):
-                    raise ValueError(f"Initializer type '{given.name}' and explicit dtype '{as_dtype(dtype).name}' don't match.")
+                    raise ValueError(f"Initializer type '{given}' and explicit dtype '{as_dtype(dtype)}' don't match.")
             if initializer is None:
                 initializer = self._initializer
             if constraint is None:

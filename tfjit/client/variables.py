@@ -312,7 +312,7 @@ class Variable:
     experimental_ref = ref
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("'Variable' object is not iterable.")
+        return iter(self.value())
 
     def __bool__(self) -> bool:
         return bool(self.value())
