@@ -352,7 +352,7 @@ def test_a_failed_import_leaves_no_trace() -> None:
         assert graph.version == 3
 
 
-@pytest.mark.parametrize("value", [3, None, "x", [1], object()], ids=repr)
+@pytest.mark.parametrize("value", [3, None, "x", [1], object()], ids=["int", "None", "str", "list", "object"])
 def test_what_is_no_graph_def(value: Any) -> None:
     with pytest.raises(TypeError, match="Argument `graph_def` must be a GraphDef proto."):
         import_graph_def(value, graph=Graph())

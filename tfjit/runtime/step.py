@@ -174,31 +174,39 @@ class _Layout:
             if not self._is_native(instruction):
                 continue
             assert instruction.call is not None
-            sharing = dict(instruction.call.in_place)
+            given: list[Interval] = []  # to outputs of this instruction: two of them never share
             for slot, value in enumerate(instruction.outputs):
                 if value.storage != "buffer" or value.base is not None:
                     continue
                 if value.index in fetched_roots and value.shape != ():
                     self._fresh[value.index] = value
                     continue
-                source = instruction.inputs[sharing[slot]].root if slot in sharing else None
-                reusable = (
-                    source is not None
-                    and source.index in self._buffers
-                    and source.last == position
-                    and source.index not in fetched_roots
-                    and sum(1 for v in instruction.inputs if v.root is source) == 1
-                    and self._buffers[source.index].last == position
-                    and align(self._buffers[source.index].nbytes) >= align(value.spec.nbytes)
-                )
-                if reusable and source is not None:
-                    life = self._buffers[source.index]
-                    life.last = max(value.last, position)
-                    self._buffers[value.index] = life
-                else:
-                    self._buffers[value.index] = Interval(value.spec.nbytes, position, max(value.last, position))
+                life = self._reused(position, instruction, slot, fetched_roots)
+                if life is None or any(life is other for other in given):
+                    life = Interval(value.spec.nbytes, position, position)
+                given.append(life)
+                life.last = max(value.last, position)
+                self._buffers[value.index] = life
             for i, nbytes in enumerate(instruction.call.temp_bytes):
                 self._temps[position, i] = Interval(nbytes, position, position)
+
+    def _reused(self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]) -> Interval | None:
+        """The buffer of an input that dies here and that this output may be written over, or None."""
+        assert instruction.call is not None
+        value = instruction.outputs[slot]
+        for output, index in instruction.call.in_place:
+            source = instruction.inputs[index].root
+            life = self._buffers.get(source.index)
+            if (
+                output == slot
+                and life is not None
+                and source.last == position == life.last
+                and source.index not in fetched_roots
+                and sum(1 for v in instruction.inputs if v.root is source) == 1
+                and align(life.nbytes) >= align(value.spec.nbytes)
+            ):
+                return life
+        return None
 
     def _build_segments(self) -> None:
         stretch: _Stretch | None = None
