@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework import dtypes
 from tfjit.kernels.cpu.reference_array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference_math import cut_quotient, highest, wide
 from tfjit.kernels.registry import NodeSpec, reference
@@ -16,7 +17,7 @@ def _finite_lowest(dtype: np.dtype[Any]) -> Any:
     """What an unsorted maximum leaves in an empty segment: the lowest finite value."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
-    return dtype.type(np.finfo(np.float32).min) if dtype.name == "bfloat16" else np.finfo(dtype).min
+    return dtype.type(dtypes.as_dtype(dtype).min)
 
 
 def _finite_highest(dtype: np.dtype[Any]) -> Any:

@@ -201,6 +201,34 @@ def nn_cases() -> Iterator[Case]:
             yield Case("InTopK", [scores, targets], {"k": k})
 
 
+def bfloat16_cases() -> Iterator[Case]:
+    import ml_dtypes
+
+    kind = ml_dtypes.bfloat16
+    near = (2e-2, 2e-2)
+    x, ids = f(4, 3, dtype=kind), ints(0, 0, 2, 2)
+    for op in ("Sum", "Max", "Min", "Mean", "Prod"):
+        yield Case(op, [x, ints(1)], {}, near)
+        yield Case(op, [x[:0], ints(0)], {}, near)
+    for op in ("Cumsum", "Cumprod"):
+        yield Case(op, [x, n(1)], {}, near)
+    for op in ("SegmentSum", "SegmentMean", "SegmentMax"):
+        yield Case(op, [x, ids], {}, near)
+    for op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin"):
+        yield Case(op, [x, ids, n(4)], {}, near)
+    for op in ("Softmax", "LogSoftmax", "L2Loss", "BiasAddGrad"):
+        yield Case(op, [x], {}, near)
+    yield Case("SparseSoftmaxCrossEntropyWithLogits", [x, ints(1, 2, 0, 0)], {}, near)
+    yield Case("ArgMax", [x, n(1)])
+    yield Case("TopKV2", [x, n(2)])
+    yield Case("BiasAdd", [x, f(3, dtype=kind)])
+
+
+def test_bfloat16() -> None:
+    wrong = differences(list(bfloat16_cases()))
+    assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
+
+
 def test_reductions_and_scans() -> None:
     wrong = differences(list(reduction_cases()))
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
