@@ -81,7 +81,7 @@ _MISSING = {
     "gradients and optimizers": "AggregationMethod GradientTape RegisterGradient UnconnectedGradients custom_gradient gradients hessians",
     "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
-    "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
+    "layers and metrics": "distributions estimator feature_column keras layers metrics",
     "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
     "checkpoints and SavedModel": "saved_model",
     "summaries": "summary Summary",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -40,23 +41,23 @@ def resource_variables_enabled() -> bool:
     return _resource_by_default
 
 
-class VariableSynchronization:
+class VariableSynchronization(enum.IntEnum):
     """When the copies of a distributed variable are brought together."""
 
-    AUTO: Final = 0
-    NONE: Final = 1
-    ON_WRITE: Final = 2
-    ON_READ: Final = 3
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
 
 
-class VariableAggregation:
+class VariableAggregation(enum.IntEnum):
     """How the copies of a distributed variable are brought together."""
 
-    NONE: Final = 0
-    SUM: Final = 1
-    MEAN: Final = 2
-    ONLY_FIRST_REPLICA: Final = 3
-    ONLY_FIRST_TOWER: Final = 3
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+    ONLY_FIRST_TOWER = 3
 
 
 class Variable:
