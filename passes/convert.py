@@ -142,7 +142,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
     if twin is None:
         twin = graph._twin = framework_graph.Graph()
         if graph.num_op_nodes:
-            import_rules.import_graph_def(graph.to_graph_def(), name="", graph=twin)
+            import_rules.import_graph_def(graph.to_graph_def(), name="", graph=twin, scopes_take_names=False)
     new = {node.name for node in message.node}
     input_map: dict[str, Any] = {}
     for node in message.node:
@@ -169,7 +169,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
                     f"Node '{node.name}': Connecting to invalid output {slot} of source node {name} which has {len(op.outputs)} outputs.",
                 )
     before = twin.version
-    import_rules.import_graph_def(message, input_map=input_map, name="", graph=twin)
+    import_rules.import_graph_def(message, input_map=input_map, name="", graph=twin, scopes_take_names=False)
     made = twin.operations_after(before)
     # A session keeps the devices as they are written; the import for users gives colocated nodes one device.
     written = {node.name: node.device for node in message.node if "_class" in node.attr}

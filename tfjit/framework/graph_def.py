@@ -52,12 +52,14 @@ def import_graph_def(
     op_dict: Any = None,
     producer_op_list: Any = None,
     graph: Graph | None = None,
+    scopes_take_names: bool = True,
 ) -> list[Any] | None:
     """Add the nodes of a GraphDef (message or bytes) to `graph`, the default graph without one.
 
     input_map: "node:0" or "^node" in the GraphDef -> Tensor, Operation or value to take its place. return_elements: names
     whose Tensors and Operations are returned. name: prefix, made unique; "import" by default, "" for none. op_dict and
-    producer_op_list are accepted and not used. Nothing is added when an error is raised.
+    producer_op_list are accepted and not used. scopes_take_names: a node whose name is a prefix of names in the graph is renamed; a
+    session turns this off, whose nodes keep their names. Nothing is added when an error is raised.
     Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for unknown op types, UnimplementedError
     for ops that graphs of this version may not hold, TypeError for arguments of wrong types.
     """
@@ -73,7 +75,7 @@ def import_graph_def(
     target._check_not_finalized()
     with target._lock, target.name_scope("import" if name is None else name) as scope:
         replaced = _resolve_input_map(mapped, target, scope)
-        importer = Importer(target, message, scope, replaced)
+        importer = Importer(target, message, scope, replaced, scopes_take_names)
         try:
             importer.run()
             unused = [key for key in replaced if key not in importer.used_keys and not importer.has(key)]

@@ -40,11 +40,12 @@ def split_input(text: str) -> TensorKey:
 class Importer:
     """One import: checks the nodes, orders them, makes the operations."""
 
-    def __init__(self, graph: Graph, message: Any, scope: str, replaced: dict[TensorKey, Any]) -> None:
+    def __init__(self, graph: Graph, message: Any, scope: str, replaced: dict[TensorKey, Any], scopes_take_names: bool = True) -> None:
         self.graph = graph
         self.message = message
         self.scope = scope
         self.replaced = replaced
+        self.scopes_take_names = scopes_take_names
         self.used_keys: set[TensorKey] = set()
         self.nodes = list(message.node)
         self.ops: dict[str, Operation] = {}  # by name in the GraphDef
@@ -191,7 +192,7 @@ class Importer:
         taken: set[str] = set()
         if self.graph._by_id:
             taken.update(self.graph._by_name)
-            for name in self.graph._by_name:
+            for name in self.graph._by_name if self.scopes_take_names else ():
                 end = name.rfind("/")
                 while end > 0 and name[:end] not in taken:
                     taken.add(name[:end])
