@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -332,41 +331,10 @@ class DataflowGraph(nx.MultiDiGraph):
             if len(self._order) != self.num_op_nodes:
                 self._order = [name for name in self._order if name in self._node]
             return list(self._order)
-        succ, node_data = self._succ, self._node
-        pending: dict[str, int] = {}
-        ready: list[tuple[int, str]] = []
-        for name, data in node_data.items():
-            node = data["node"]
-            count = len(self._pred[name])  # distinct predecessors: parallel edges count once on both sides
-            if SOURCE in self._pred[name]:
-                count -= 1
-            if node.op in MERGES:
-                count -= sum(1 for src in self._pred[name] if node_data[src]["node"].op in NEXT_ITERATIONS)
-            if name in (SOURCE, SINK):
-                continue
-            pending[name] = count
-            if count == 0:
-                ready.append((node.id, name))
-        heapq.heapify(ready)
-        order: list[str] = []
-        while ready:
-            _, name = heapq.heappop(ready)
-            order.append(name)
-            next_iteration = node_data[name]["node"].op in NEXT_ITERATIONS
-            for dst in succ[name]:
-                if dst == SINK:
-                    continue
-                dst_node = node_data[dst]["node"]
-                if next_iteration and dst_node.op in MERGES:
-                    continue
-                left = pending[dst] - 1
-                pending[dst] = left
-                if left == 0:
-                    heapq.heappush(ready, (dst_node.id, dst))
-        if len(order) != self.num_op_nodes:
-            raise InternalError(None, None, describe_cycle(self, {name for name, left in pending.items() if left > 0}))
-        self._order = order
-        return list(order)
+        from tfjit.passes.order import topological_order
+
+        self._order = topological_order(self)
+        return list(self._order)
 
     # ---- adding
 
@@ -681,18 +649,3 @@ class DataflowGraph(nx.MultiDiGraph):
             del self._succ[src][dst]
             del self._pred[dst][src]
         self._num_edges -= 1
-
-
-def describe_cycle(graph: DataflowGraph, stuck: set[str]) -> str:
-    """Name one cycle among nodes that no topological order reaches: "N nodes in a cycle: a -> b -> a"."""
-    # every stuck node has a stuck predecessor, so walking backwards must come round
-    name = min(stuck, key=lambda candidate: graph.node(candidate).id)
-    seen: dict[str, int] = {}
-    path: list[str] = []
-    while name not in seen:
-        seen[name] = len(path)
-        path.append(name)
-        name = next(src for src in graph._pred[name] if src in stuck and not graph.is_back_edge(src, path[-1]))
-    cycle = [name, *reversed(path[seen[name] :])]
-    shown = cycle if len(cycle) <= 12 else [*cycle[:10], "...", cycle[-1]]
-    return f"{len(cycle) - 1} nodes in a cycle: {' -> '.join(shown)}"
