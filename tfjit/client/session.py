@@ -137,7 +137,7 @@ class BaseSession:
         """Send what is new of the graph; each node once, whoever asks."""
         assert self._backend is not None
         graph = self._graph
-        with self._extend_lock:
+        with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
             version = graph.version
             if version > self._sent_version:
                 extend_backend(self._backend, graph, self._sent_version, self._sent_names)

@@ -116,6 +116,7 @@ class Lowered:
     values: list[Value]
     fetches: list[Value]
     feeds: dict[int, Value]
+    feed_count: int  # of the run; a feed that nothing needs has no value
     served: dict[str, tuple[str, str]] = field(default_factory=dict)  # node -> (how, why), for explain
 
 
@@ -125,10 +126,9 @@ class Lowering:
     def __init__(self, graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_count: int) -> None:
         self.graph = graph
         self.find_variable = find_variable
-        self.result = Lowered([], [], [], {})
+        self.result = Lowered([], [], [], {}, feed_count)
         self.by_output: dict[tuple[str, int], Value] = {}
         self.fetches: dict[int, Value] = {}
-        self.feed_count = feed_count
 
     def run(self) -> Lowered:
         graph = self.graph

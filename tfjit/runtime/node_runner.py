@@ -267,7 +267,7 @@ class _Computed(NodeRunner):
         fetches = [r for r in results if r.storage == "buffer"]
         for fetched in fetches:
             fetched.fetched = True
-        return Lowered([instruction], values, fetches, dict(enumerate(inputs)))
+        return Lowered([instruction], values, fetches, dict(enumerate(inputs)), len(inputs))
 
 
 def _value_dtype(dtype: DType, value: Any) -> DType:

@@ -306,7 +306,7 @@ class _Layout:
         return source.text()
 
     def _emit_feeds(self, source: Source) -> None:
-        count = 1 + max(self.lowered.feeds, default=-1)
+        count = self.lowered.feed_count
         if count:
             source.line(", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds")
 
