@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
+newaxis = None  # in an index: a new axis of size 1
 
 # module -> the public names it has
 _HOMES = {
@@ -81,7 +82,7 @@ _MISSING = {
     "gradients and optimizers": "AggregationMethod GradientTape RegisterGradient UnconnectedGradients custom_gradient gradients hessians",
     "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
-    "layers and metrics": "distributions estimator feature_column keras layers metrics",
+    "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
     "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
     "checkpoints and SavedModel": "saved_model",
     "summaries": "summary Summary",
@@ -117,19 +118,15 @@ def __getattr__(name: str) -> Any:
 def _operation(name: str) -> Any:
     """A function or namespace of tfjit.ops. Raises AttributeError, saying what is missing for a name that TensorFlow has."""
     ops = importlib.import_module("tfjit.ops")
-    if name in ops.__dir__():
-        return getattr(ops, name)
+    # Not getattr: the op families are submodules, and attributes once imported.
+    if name in ops._NAMES or name in ops._NAMESPACES:
+        return ops.__getattr__(name)
     feature = next((feature for feature, names in _MISSING.items() if name in names.split()), None)
     reason = f": {feature} are not supported yet" if feature else ""
     raise AttributeError(f"module 'tfjit' has no attribute {name!r}{reason}")
 
 
 def __dir__() -> list[str]:
-    imported = {"importlib", "Any"}
-    operations = {name for name in importlib.import_module("tfjit.ops").__dir__() if not name.startswith("_")}
-    found = {name for name in {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *operations} - imported if not _is_private(name)}
-    return sorted(found - {"Callable", "Final"})
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__")
+    ops = importlib.import_module("tfjit.ops")
+    found = {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *ops._NAMES, *ops._NAMESPACES} - {"importlib", "Any"}
+    return sorted(name for name in found if not name.startswith("_") or name.startswith("__"))

@@ -144,7 +144,7 @@ def test_dtypes() -> None:
         ("tf.train.AdamOptimizer", "gradients and optimizers are not supported yet"),
         ("tf.train.Saver", "checkpoints are not supported yet"),
         ("tf.train.MonitoredTrainingSession", "monitored sessions are not supported yet"),
-        ("tf.layers", "layers and metrics are not supported yet"),
+        ("tf.layers", "layers, losses and metrics are not supported yet"),
         ("tf.summary", "summaries are not supported yet"),
         ("tf.data", "input pipelines are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),
@@ -160,6 +160,15 @@ def test_nothing_is_announced_as_missing_that_exists() -> None:
     for names in tfjit._MISSING.values():
         for name in names.split():
             assert not hasattr(tfjit, name), name
+
+
+def test_an_op_family_is_no_public_name() -> None:
+    """Whether its module has been loaded or not."""
+    import tfjit.ops.declarations  # loads every family
+
+    for name in ("array", "convert", "indexing", "movement", "state", "queue", "dataset"):
+        assert not hasattr(tfjit, name), name
+        assert name not in dir(tfjit)
 
 
 def test_the_compat_module_is_tfjit_itself() -> None:
