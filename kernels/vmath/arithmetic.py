@@ -186,3 +186,9 @@ def clip(x: Value, low: Value, high: Value) -> Value:
     """max(min(x, high), low); a NaN bound does not limit, a NaN x stays."""
     y = where(high < x, high, x)
     return where(y < low, low, y)
+
+
+@scalar(*FLOAT_KINDS, args="T T T")
+def mad(x: Value, y: Value, z: Value) -> Value:
+    """x * y + z, in one rounding where the CPU has a fused multiply-add."""
+    return x.mad(y, z)

@@ -112,9 +112,7 @@ def magnitude(x: Complex) -> Value:
 @scalar(*COMPLEX_KINDS, result="R")
 def angle(x: Complex) -> Value:
     """The argument, in (-pi, pi]."""
-    if x.re.kind == "f32":
-        return trigonometric.atan2_short(x.im.to("f64"), x.re.to("f64")).to("f32")
-    return trigonometric.atan2_64(x.im, x.re)
+    return trigonometric.atan2(x.im, x.re)
 
 
 @scalar(*COMPLEX_KINDS)
@@ -173,7 +171,7 @@ def _log_abs(z: Complex) -> Value:
 
 @_function
 def _log(z: Complex) -> Complex:
-    return Complex(_log_abs(z), trigonometric.atan2_64(z.im, z.re))
+    return Complex(_log_abs(z), trigonometric.atan2(z.im, z.re))
 
 
 @_function
@@ -181,7 +179,7 @@ def _log1p(z: Complex) -> Complex:
     size = z.re * (z.re + 2.0) + z.im * z.im
     small = fabs(size) < 0.5
     re = where(small, 0.5 * elementary.log1p(where(small, size, 0.0)), _log_abs(z + 1.0))
-    return Complex(re, trigonometric.atan2_64(z.im, z.re + 1.0))
+    return Complex(re, trigonometric.atan2(z.im, z.re + 1.0))
 
 
 @_function
@@ -246,7 +244,7 @@ def _asin(z: Complex) -> Complex:
     """Kahan, "Branch cuts for complex elementary functions"."""
     one = _real(z.re.const(1.0))
     p, q = _sqrt(one + z), _sqrt(one - z)
-    re = trigonometric.atan2_64(z.re, p.re * q.re - p.im * q.im)
+    re = trigonometric.atan2(z.re, p.re * q.re - p.im * q.im)
     return Complex(re, hyperbolic.asinh(q.re * p.im - q.im * p.re))
 
 
@@ -254,14 +252,14 @@ def _asin(z: Complex) -> Complex:
 def _acos(z: Complex) -> Complex:
     one = _real(z.re.const(1.0))
     p, q = _sqrt(one - z), _sqrt(one + z)
-    return Complex(2.0 * trigonometric.atan2_64(p.re, q.re), hyperbolic.asinh(q.re * p.im - q.im * p.re))
+    return Complex(2.0 * trigonometric.atan2(p.re, q.re), hyperbolic.asinh(q.re * p.im - q.im * p.re))
 
 
 @_function
 def _acosh(z: Complex) -> Complex:
     one = _real(z.re.const(1.0))
     p, q = _sqrt(z - one), _sqrt(z + one)
-    return Complex(hyperbolic.asinh(p.re * q.re + p.im * q.im), 2.0 * trigonometric.atan2_64(p.im, q.re))
+    return Complex(hyperbolic.asinh(p.re * q.re + p.im * q.im), 2.0 * trigonometric.atan2(p.im, q.re))
 
 
 @_function
@@ -276,7 +274,7 @@ def _atanh(z: Complex) -> Complex:
     a, square = fabs(z.re), z.im * z.im
     gap = 1.0 - a
     re = 0.25 * elementary.log1p(4.0 * a / (gap * gap + square))
-    im = 0.5 * trigonometric.atan2_64(z.im * 2.0, gap * (a + 1.0) - square)
+    im = 0.5 * trigonometric.atan2(z.im * 2.0, gap * (a + 1.0) - square)
     return Complex(copysign(re, z.re), im)
 
 

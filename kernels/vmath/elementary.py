@@ -16,6 +16,7 @@ from tfjit.kernels.vmath.emit import (
     fabs,
     fast_two_sum,
     fma,
+    paired_polynomial,
     polynomial,
     rounded,
     scalar,
@@ -170,10 +171,16 @@ def log1p(x: Value) -> Value:
 
 @scalar("f32")
 def tanh(x: Value) -> Value:
-    """Hyperbolic tangent; 4.6 ULP."""
-    clamped = clamp(x, -9.0, 9.0)
-    z = clamped * clamped
-    return clamped * polynomial(z, c.TANH32_P) / polynomial(z, c.TANH32_Q)
+    """Hyperbolic tangent; 4.5 ULP.
+
+    From t = tanh(x/2) = n/d as 2 n d / (n^2 + d^2): near 1 the errors of n and d hardly matter.
+    """
+    h = clamp(x * 0.5, -4.4, 4.4)
+    z = h * h
+    n = (h * z).mad(polynomial(z, c.TANH32_P[1:]), h)
+    d = polynomial(z, c.TANH32_Q)
+    product = n * d
+    return (product + product) / n.mad(n, d * d)
 
 
 @scalar("f64", name="tanh")
@@ -197,10 +204,10 @@ def sigmoid(x: Value) -> Value:
 
 @scalar("f32")
 def erf(x: Value) -> Value:
-    """Error function; 5.4 ULP."""
-    clamped = clamp(x, -3.93, 3.93)
+    """Error function; 5.2 ULP."""
+    clamped = clamp(x, -3.83, 3.83)
     z = clamped * clamped
-    return clamped * polynomial(z, c.ERF32_P) / polynomial(z, c.ERF32_Q)
+    return clamped * paired_polynomial(z, c.ERF32_P) / paired_polynomial(z, c.ERF32_Q)
 
 
 @scalar("f32")

@@ -1,4 +1,4 @@
-"""The float32 error functions that `elementary` has not, and what is built on them."""
+"""erfc in float32, and the last step of sigmoid in narrow types. (`elementary` has erf, `special` the float64 functions.)"""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from tfjit.kernels.vmath.elementary import exp
 from tfjit.kernels.vmath.emit import Value, fabs, fma, polynomial, scalar, where
 
 
-def _erfc_positive(a: Value, fit: c.Polynomial, limit: float) -> Value:
-    """erfc(a) for float64 a >= 0, 0 past `limit`: one polynomial over the whole half line."""
-    a = where(a > limit, limit, a)
-    t = (a - 4.0) / (a + 4.0)
+@scalar("f32")
+def erfc(x: Value) -> Value:
+    """Complementary error function; 7 ULP. One polynomial over the whole half line, times e^(-x^2)."""
+    a = fabs(x)
+    a = where(a > 10.2, 10.2, a)
     square = a * a
-    # e^(-a^2) with the rounding error of a^2 put back
     decay = exp(-square)
+    # the rounding error of a^2 put back
     decay = decay - decay * fma(a, a, -square)
-    return decay * polynomial(t, fit) / a.mad(2.0, 1.0)
-
-
-@scalar("f32", name="erfc")
-def erfc32(x: Value) -> Value:
-    """Complementary error function through float64; 0.7 ULP."""
-    wide = x.to("f64")
-    tail = _erfc_positive(fabs(wide), c.ERFC32, 15.0)
-    return where(x.isnan(), x, where(wide < 0.0, 2.0 - tail, tail).to("f32"))
+    tail = decay * polynomial((a - 4.0) / (a + 4.0), c.ERFC32) / a.mad(2.0, 1.0)
+    return where(x.isnan(), x, where(x < 0.0, 2.0 - tail, tail))
 
 
 @scalar("f32", args="T T")

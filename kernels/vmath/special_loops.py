@@ -5,6 +5,7 @@ Their loops do not vectorise: tens of nanoseconds to microseconds an element.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,8 +31,22 @@ def _some(condition: bool) -> bool:
     return condition
 
 
-_USED: Final = ("exp", "log", "log1p", "abs", "floor", "pow", "lgamma", "digamma")
-_SERIES: Final = special_series.build(_where, _some, *(intrinsic_for(f"{name}_f64") for name in _USED), _compiled)
+@functools.cache
+def _series(epsilon: float) -> Any:
+    return special_series.build(
+        where=_where,
+        some=_some,
+        exp=intrinsic_for("exp_f64"),
+        log=intrinsic_for("log_f64"),
+        log1p=intrinsic_for("log1p_f64"),
+        absolute=intrinsic_for("abs_f64"),
+        floor=intrinsic_for("floor_f64"),
+        power=intrinsic_for("pow_f64"),
+        lgamma=intrinsic_for("lgamma_f64"),
+        digamma=intrinsic_for("digamma_f64"),
+        compiled=_compiled,
+        epsilon=epsilon,
+    )
 
 
 def _narrow(function: Any, arity: int) -> Any:
@@ -46,5 +61,6 @@ def find(name: str) -> Any:
     base, _, kind = name.rpartition("_")
     if base not in _ARITIES or kind not in ("f32", "f64"):
         return None
-    function = getattr(_SERIES, base)
-    return function if kind == "f64" else _narrow(function, _ARITIES[base])
+    if kind == "f64":
+        return getattr(_series(special_series.EPSILON), base)
+    return _narrow(getattr(_series(1e-10), base), _ARITIES[base])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Final
 
 from tfjit.kernels.vmath import coefficients as c
-from tfjit.kernels.vmath.elementary import INF, MAGIC64
+from tfjit.kernels.vmath.elementary import MAGIC64
 from tfjit.kernels.vmath.emit import Value, copysign, fabs, polynomial, scalar, sqrt, two_product, where
 
 _TWO_OVER_PI: Final = 0.6366197723675814
-# pi/2 as a sum of three doubles
+# pi/2 as a sum of three doubles, and of two floats
 _HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
-_PI: Final = (math.pi, 1.2246467991473532e-16)
+_HALF_PI32: Final = (1.5707963705062866, -4.371139000186241e-08)
 
 
 def _reduce32(x: Value) -> tuple[Value, Value]:
@@ -114,104 +112,61 @@ def tan64(x: Value) -> Value:
     return where(x.eq(0.0), x, _tangent(*_reduce64(x)))
 
 
-def _arctangent(numerator: Value, denominator: Value, fit: c.Polynomial) -> Value:
-    """atan(numerator / denominator) for nonnegative arguments that are not both 0."""
-    mid = numerator > denominator * 0.4142135623730951
-    big = numerator > denominator * 2.414213562373095
-    n = where(big, -denominator, where(mid, numerator - denominator, numerator))
-    d = where(big, numerator, where(mid, numerator + denominator, denominator))
-    t = n / d
+def _half_pi(x: Value) -> tuple[float, float]:
+    """pi/2 in x's kind, with what its rounding left."""
+    return _HALF_PI32 if x.bits == 32 else (_HALF_PI[0], _HALF_PI[1])
+
+
+def _arctangent(ratio: Value) -> Value:
+    """atan(ratio) for ratio >= 0: beyond tan(pi/8) by the addition theorem with pi/4 or pi/2."""
+    high, low = _half_pi(ratio)
+    mid, big = ratio > 0.4142135623730951, ratio > 2.414213562373095
+    t = where(big, -1.0, where(mid, ratio - 1.0, ratio)) / where(big, ratio, where(mid, ratio + 1.0, 1.0))
     z = t * t
-    base = where(big, _HALF_PI[0], where(mid, t.const(_HALF_PI[0] / 2), 0.0))
-    rest = where(big, _HALF_PI[1], where(mid, t.const(_HALF_PI[1] / 2), 0.0))
-    return base + (t + ((polynomial(z, fit) * z).mad(t, rest)))
+    base = where(big, high, where(mid, t.const(high / 2), 0.0))
+    rest = where(big, low, where(mid, t.const(low / 2), 0.0))
+    return base + (t + (polynomial(z, c.ATAN32 if ratio.bits == 32 else c.ATAN64) * z).mad(t, rest))
 
 
-@scalar("f64", name="atan")
-def atan64(x: Value) -> Value:
-    """Inverse tangent; 1 ULP."""
-    a = fabs(x)
-    return copysign(where(a.eq(INF), _HALF_PI[0], _arctangent(a, a.const(1.0), c.ATAN64)), x)
+@scalar("f32", "f64")
+def atan(x: Value) -> Value:
+    """Inverse tangent; 2 ULP."""
+    return copysign(_arctangent(fabs(x)), x)
 
 
-@scalar("f64", args="T T", name="atan2")
-def atan2_64(y: Value, x: Value) -> Value:
-    """Angle of the point (x, y); 2 ULP. The quotient is formed first, since sums of large coordinates overflow."""
-    ratio = fabs(y) / fabs(x)
-    ratio = where(fabs(y).eq(fabs(x)), 1.0, ratio)
-    # 0/0 and inf/inf count as equal above; 0/0 must give 0
-    ratio = where(y.eq(0.0), y.const(0.0), ratio)
-    angle = where(ratio.eq(INF), _HALF_PI[0], _arctangent(ratio, ratio.const(1.0), c.ATAN64))
-    return _quadrant(angle, y, x)
-
-
-def _quadrant(angle: Value, y: Value, x: Value) -> Value:
-    """An angle in [0, pi/2] brought to the quadrant of (x, y)."""
-    angle = where(x.as_int() < 0, _PI[0] - (angle - _PI[1]), angle)
-    angle = copysign(angle, y)
+@scalar("f32", "f64", args="T T")
+def atan2(y: Value, x: Value) -> Value:
+    """Angle of the point (x, y); 3 ULP. From the quotient, since sums of large coordinates would overflow."""
+    a, b = fabs(y), fabs(x)
+    ratio = where(a.eq(b), 1.0, a / b)
+    # equal are also 0/0, which must give 0, and inf/inf
+    angle = _arctangent(where(y.eq(0.0), y.const(0.0), ratio))
+    high, low = _half_pi(x)
+    angle = copysign(where(x.as_int() < 0, 2.0 * high - (angle - 2.0 * low), angle), y)
     return where(x.isnan() | y.isnan(), float("nan"), angle)
 
 
-@scalar("f64", name="asin")
-def asin64(x: Value) -> Value:
-    """Inverse sine; 1.5 ULP."""
-    small, s = _asin_core(x, c.ASIN64)
-    return copysign(where(small, s, _HALF_PI[0] - (2.0 * s - _HALF_PI[1])), x)
-
-
-def _asin_core(x: Value, fit: c.Polynomial) -> tuple[Value, Value]:
+def _asin_core(x: Value) -> tuple[Value, Value]:
     """(whether |x| <= 0.5, asin(s)) with s = |x| for small |x|, else sqrt((1 - |x|) / 2)."""
     a = fabs(x)
     small = a <= 0.5
-    half = (1.0 - a) * 0.5
-    z = where(small, a * a, half)
-    s = where(small, a, sqrt(half))
-    return small, (polynomial(z, fit) * z).mad(s, s)
+    z = where(small, a * a, (1.0 - a) * 0.5)
+    s = where(small, a, sqrt(z))
+    return small, (polynomial(z, c.ASIN32 if x.bits == 32 else c.ASIN64) * z).mad(s, s)
 
 
-@scalar("f64", name="acos")
-def acos64(x: Value) -> Value:
-    """Inverse cosine; 1.5 ULP."""
-    small, y = _asin_core(x, c.ASIN64)
-    signed = copysign(y, x)
-    large = where(x < 0.0, _PI[0] - (2.0 * y - _PI[1]), 2.0 * y)
-    return where(small, _HALF_PI[0] - (signed - _HALF_PI[1]), large)
+@scalar("f32", "f64")
+def asin(x: Value) -> Value:
+    """Inverse sine; 2.5 ULP. NaN beyond 1."""
+    small, s = _asin_core(x)
+    high, low = _half_pi(x)
+    return copysign(where(small, s, high - (2.0 * s - low)), x)
 
 
-def _through_float64(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A float32 function computed in float64 and rounded."""
-
-    def narrow(*args: Value) -> Value:
-        return function(*(a.to("f64") for a in args)).to("f32")
-
-    return narrow
-
-
-def _atan_short(x: Value) -> Value:
-    a = fabs(x)
-    return copysign(where(a.eq(INF), _HALF_PI[0], _arctangent(a, a.const(1.0), c.ATAN32)), x)
-
-
-def atan2_short(y: Value, x: Value) -> Value:
-    # float32 coordinates cannot overflow float64, so one division does
-    equal = fabs(y).eq(fabs(x))
-    n, d = where(equal, 1.0, fabs(y)), where(equal, x.const(1.0), fabs(x))
-    angle = where(fabs(y).eq(INF) & ~equal, _HALF_PI[0], _arctangent(n, d, c.ATAN32))
-    return _quadrant(where(y.eq(0.0), y.const(0.0), angle), y, x)
-
-
-def _asin_short(x: Value) -> Value:
-    small, y = _asin_core(x, c.ASIN32)
-    return copysign(where(small, y, _HALF_PI[0] - 2.0 * y), x)
-
-
-def _acos_short(x: Value) -> Value:
-    small, y = _asin_core(x, c.ASIN32)
-    large = where(x < 0.0, _PI[0] - 2.0 * y, 2.0 * y)
-    return where(small, _HALF_PI[0] - copysign(y, x), large)
-
-
-scalar("f32", name="atan")(_through_float64(_atan_short))
-scalar("f32", args="T T", name="atan2")(_through_float64(atan2_short))
-scalar("f32", name="asin")(_through_float64(_asin_short))
-scalar("f32", name="acos")(_through_float64(_acos_short))
+@scalar("f32", "f64")
+def acos(x: Value) -> Value:
+    """Inverse cosine; 2.5 ULP. NaN beyond 1."""
+    small, s = _asin_core(x)
+    high, low = _half_pi(x)
+    large = where(x < 0.0, 2.0 * high - (2.0 * s - 2.0 * low), 2.0 * s)
+    return where(small, high - (copysign(s, x) - low), large)

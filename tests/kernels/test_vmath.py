@@ -100,8 +100,8 @@ def test_expression_agrees_with_tensorflow(rows: list[Elementwise], dtype: DType
     assert not problems, "\n".join(problems)
 
 
-CASTABLE = [t for t in d.ALL if t.is_numeric and t.size <= 16 and not t.name.startswith(("float8", "float4", "int4", "uint4", "int2", "uint2"))]
-CASTABLE.append(d.bool)
+SMALL = ("float8", "float4", "int4", "uint4", "int2", "uint2")
+CASTABLE = [t for t in d.ALL if t is d.bool or (t.is_numeric and not t.name.startswith(SMALL))]
 
 
 @pytest.mark.parametrize("source", CASTABLE, ids=lambda t: t.name)
@@ -129,7 +129,8 @@ def test_cast_out_of_range_is_the_packet_result(source: DType):
     tf = pytest.importorskip("tensorflow")
     row = next(row for row in TABLE if row.op == "Cast")
     targets = [d.int32, d.int64, d.uint32, d.uint64, d.int8, d.int16, d.uint8, d.uint16]
-    x = np.array([np.nan, np.inf, -np.inf, 1e9, -1e9, 3e9, 2147483648, -2147483648, 1e10, -1e10, 9.3e18, -9.3e18, 1.9e19, 300, -200, 4e4, -4e4])
+    large = [1e9, -1e9, 3e9, 2147483648, -2147483648, 1e10, -1e10, 9.3e18, -9.3e18, 1.9e19]
+    x = np.array([np.nan, np.inf, -np.inf, *large, 300, -200, 4e4, -4e4])
     with np.errstate(over="ignore"):
         x = np.repeat(x.astype(source.as_numpy_dtype), 64)
     ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target),)) for target in targets)

@@ -205,8 +205,7 @@ _TRIGONOMETRIC: Final = (
 _SELU: Final = MappingProxyType({"scale": ref.SELU_SCALE, "scale_alpha": ref.SELU_SCALE_ALPHA})
 # TensorFlow cuts softplus off where e^x falls below the narrow type's idea of epsilon
 _SOFTPLUS_NARROW: Final = (
-    "vm.select({{0}} > {{T}}({0}), {{0}}, "
-    "vm.select({{0}} < {{T}}(-{0}), {{R}}(vm.exp({{0}})), {{R}}(vm.log1p({{R}}(vm.exp({{0}}))))))"
+    "vm.select({{0}} > {{T}}({0}), {{0}}, vm.select({{0}} < {{T}}(-{0}), {{R}}(vm.exp({{0}})), {{R}}(vm.log1p({{R}}(vm.exp({{0}}))))))"
 )
 
 _ACTIVATIONS: Final = (
@@ -239,10 +238,22 @@ _ACTIVATIONS: Final = (
     _binary("SoftsignGrad", "{0} / {R}(vm.square({R}({T}(1) + vm.abs({1}))))", ref.softsign_grad, cost_ns=0.2),
     _binary("SigmoidGrad", "{1} * {R}({0} * {R}({T}(1) - {0}))", ref.sigmoid_grad, FLOATS | COMPLEX),
     _binary("TanhGrad", "{1} * {R}({T}(1) - {R}({0} * {0}))", ref.tanh_grad, FLOATS | COMPLEX),
-    _binary("SqrtGrad", "{1} * {R}({T}(0.5) / {0})", ref.sqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15),
-    _binary("RsqrtGrad", "{R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0}))", ref.rsqrt_grad, FLOATS | COMPLEX, by_kind={"c": "vm.rsqrt_grad({0}, {1})"}),
-    _binary("ReciprocalGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"}),
-    _binary("InvGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX, by_kind={"c": "vm.reciprocal_grad({0}, {1})"}),
+    _binary(
+        "SqrtGrad", "{1} * {R}({T}(0.5) / {0})", ref.sqrt_grad, FLOATS | COMPLEX,
+        by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15,
+    ),
+    _binary(
+        "RsqrtGrad", "{R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0}))", ref.rsqrt_grad, FLOATS | COMPLEX,
+        by_kind={"c": "vm.rsqrt_grad({0}, {1})"},
+    ),
+    _binary(
+        "ReciprocalGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX,
+        by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
+    ),
+    _binary(
+        "InvGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX,
+        by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
+    ),
 )  # fmt: skip
 
 _LOGIC: Final = (
@@ -252,7 +263,10 @@ _LOGIC: Final = (
     _compare("LessEqual", "<=", np.less_equal, REALS),
     _compare("Greater", ">", np.greater, REALS),
     _compare("GreaterEqual", ">=", np.greater_equal, REALS),
-    _binary("ApproximateEqual", "vm.abs({0} - {1}) < {tolerance}", ref.approximate_equal, WIDE, result="bool", attrs=("tolerance",), commutative=True),
+    _binary(
+        "ApproximateEqual", "vm.abs({0} - {1}) < {tolerance}", ref.approximate_equal, WIDE, result="bool", attrs=("tolerance",),
+        commutative=True,
+    ),
     _binary("LogicalAnd", "{0} & {1}", np.logical_and, BOOL, commutative=True),
     _binary("LogicalOr", "{0} | {1}", np.logical_or, BOOL, commutative=True),
     _unary("LogicalNot", "not {0}", np.logical_not, BOOL),

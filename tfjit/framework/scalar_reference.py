@@ -265,7 +265,7 @@ def selu(x: Array) -> Array:
 
 def leaky_relu(x: Array, alpha: float) -> Array:
     """x, alpha x where x <= 0."""
-    return np.where(x > 0, x, x * _constant(x, np.float32(alpha)))
+    return np.where(x > 0, x, x * _constant(x, float(np.float32(alpha))))
 
 
 SOFTPLUS_BOUND = {"float16": 7.0078125, "bfloat16": 2.84375}
@@ -307,7 +307,7 @@ def selu_grad(dy: Array, y: Array) -> Array:
 
 def leaky_relu_grad(dy: Array, x: Array, alpha: float) -> Array:
     """dy where x > 0, else alpha dy."""
-    return np.where(x > 0, dy, dy * _constant(dy, np.float32(alpha)))
+    return np.where(x > 0, dy, dy * _constant(dy, float(np.float32(alpha))))
 
 
 def softplus_grad(dy: Array, x: Array) -> Array:
@@ -353,7 +353,7 @@ def _conjugate(y: Array) -> Array:
 
 def approximate_equal(x: Array, y: Array, tolerance: float) -> Array:
     """|x - y| < tolerance."""
-    return np.abs(x - y) < _constant(x, np.float32(tolerance))
+    return np.abs(x - y) < _constant(x, float(np.float32(tolerance)))
 
 
 def _clamped_shift(x: Array, y: Array) -> Array:

@@ -14,7 +14,8 @@ import numpy as np
 
 from tfjit.framework import special
 
-_EPSILON: Final = 4.440892098500626e-16
+EPSILON: Final = 4.440892098500626e-16
+"""Relative change at which a series counts as converged in float64."""
 _BIG: Final = 4503599627370496.0
 _STEPS: Final = 2000
 # B_2k / (2k)!, for Euler-Maclaurin summation
@@ -26,35 +27,38 @@ _BERNOULLI: Final = (
 
 def build(
     where: Callable[..., Any], some: Callable[..., Any], exp: Any, log: Any, log1p: Any, absolute: Any, floor: Any, power: Any, lgamma: Any,
-    digamma: Any, compiled: Callable[[Any], Any],
+    digamma: Any, compiled: Callable[[Any], Any], epsilon: float = EPSILON,
 ) -> SimpleNamespace:  # fmt: skip
     """The functions `igamma, igammac, igamma_grad_a, random_gamma_grad, betainc, zeta, polygamma` over float64 operands.
 
     where(condition, x, y), some(condition) -> bool and the functions work on one kind of operand; `compiled` wraps each function that
-    is defined (the identity for NumPy).
+    is defined (the identity for NumPy). epsilon: relative accuracy to stop at.
     """
-    epsilon, big, steps = _EPSILON, _BIG, _STEPS
+    big, steps = _BIG, _STEPS
+    first_sum = 15.0 if epsilon < 1e-12 else 5.0
     b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11 = _BERNOULLI
     inf, nan = float("inf"), float("nan")
 
     @compiled
-    def lower_series(a: Any, x: Any) -> Any:
-        """S = sum of x^n / ((a + 1) .. (a + n)) and dS/da."""
+    def lower_series(a: Any, x: Any, sloped: bool) -> Any:
+        """S = sum of x^n / ((a + 1) .. (a + n)) and, if `sloped`, dS/da."""
         r, term, total = a * 1.0, a * 0.0 + 1.0, a * 0.0 + 1.0
         slope, slopes = a * 0.0, a * 0.0
         for _ in range(steps):
             r = r + 1.0
-            slope = (slope - term / r) * (x / r)
-            term = term * (x / r)
+            factor = x / r
+            if sloped:
+                slope = (slope - term / r) * factor
+                slopes = slopes + slope
+            term = term * factor
             total = total + term
-            slopes = slopes + slope
             if not some((term > epsilon * total) | (absolute(slope) > epsilon * absolute(slopes))):
                 break
         return total, slopes
 
     @compiled
-    def upper_fraction(a: Any, x: Any) -> Any:
-        """F with Q(a, x) = x^a e^-x F / gamma(a), and dF/da."""
+    def upper_fraction(a: Any, x: Any, sloped: bool) -> Any:
+        """F with Q(a, x) = x^a e^-x F / gamma(a) and, if `sloped`, dF/da."""
         y, z = 1.0 - a, x + 2.0 - a
         p0, q0, p1, q1 = a * 0.0 + 1.0, x * 1.0, x + 1.0, z * x
         dp0, dq0, dp1, dq1 = a * 0.0, a * 0.0, a * 0.0, -x
@@ -67,17 +71,19 @@ def build(
             z = z + 2.0
             yn = y * n
             p, q = p1 * z - p0 * yn, q1 * z - q0 * yn
-            dp, dq = dp1 * z - p1 - dp0 * yn + p0 * n, dq1 * z - q1 - dq0 * yn + q0 * n
             defined = active & (q != 0.0)
             safe = where(defined, q, 1.0)
             last, last_slope = value, slope
             value = where(defined, p / safe, value)
-            slope = where(defined, (dp - value * dq) / safe, slope)
             scale = where(absolute(p) > big, 1.0 / big, 1.0)
-            p0, p1, q0, q1 = p1 * scale, p * scale, q1 * scale, q * scale
-            dp0, dp1, dq0, dq1 = dp1 * scale, dp * scale, dq1 * scale, dq * scale
             moving = absolute(value - last) > epsilon * absolute(value)
-            active = active & (moving | (absolute(slope - last_slope) > epsilon * absolute(slope)))
+            if sloped:
+                dp, dq = dp1 * z - p1 - dp0 * yn + p0 * n, dq1 * z - q1 - dq0 * yn + q0 * n
+                slope = where(defined, (dp - value * dq) / safe, slope)
+                dp0, dp1, dq0, dq1 = dp1 * scale, dp * scale, dq1 * scale, dq * scale
+                moving = moving | (absolute(slope - last_slope) > epsilon * absolute(slope))
+            p0, p1, q0, q1 = p1 * scale, p * scale, q1 * scale, q * scale
+            active = active & moving
             if not some(active):
                 break
         return value, slope
@@ -94,8 +100,8 @@ def build(
     def gamma_parts(a: Any, x: Any) -> Any:
         """(P, Q), each accurate where it is the smaller, for arguments inside the domain."""
         series = by_series(a, x)
-        total, _ = lower_series(where(series, a, 1.0), where(series, x, 0.0))
-        fraction, _ = upper_fraction(where(series, 1.0, a), where(series, 2.0, x))
+        total, _ = lower_series(where(series, a, 1.0), where(series, x, 0.0), False)
+        fraction, _ = upper_fraction(where(series, 1.0, a), where(series, 1e6, x), False)
         weight = exp(a * log(x) - x - lgamma(a))
         lower = weight * total / a
         upper = weight * fraction
@@ -122,9 +128,9 @@ def build(
         """(dP/da divided by x^a e^-x / gamma(a), that weight)."""
         series = by_series(a, x)
         a1, x1 = where(series, a, 1.0), where(series, x, 0.0)
-        total, total_slope = lower_series(a1, x1)
-        a2, x2 = where(series, 1.0, a), where(series, 2.0, x)
-        fraction, fraction_slope = upper_fraction(a2, x2)
+        total, total_slope = lower_series(a1, x1, True)
+        a2, x2 = where(series, 1.0, a), where(series, 1e6, x)
+        fraction, fraction_slope = upper_fraction(a2, x2, True)
         logarithm = log(x)
         lower = (total * (logarithm - digamma(a + 1.0)) + total_slope) / a
         upper = fraction * (logarithm - digamma(a)) + fraction_slope
@@ -198,7 +204,7 @@ def build(
         valid = (x > 1.0) & (q > -1e6) & (pole == (x != x)) & (refused == (x != x))
         s, a = where(valid, x, 2.0), where(valid, q, 1.0)
         total = where(valid, 0.0, 0.0)
-        start = 15.0 + 0.5 * where(s < 200.0, s, 200.0)  # the asymptotic series needs a to outgrow s
+        start = first_sum + 0.5 * where(s < 200.0, s, 200.0)  # the asymptotic series needs a to outgrow s
         for _ in range(1000200):
             low = a < start
             if not some(low):
