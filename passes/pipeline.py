@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -100,8 +102,24 @@ def build(graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = Non
     Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be placed or whose shapes
     contradict each other; a pass that breaks the graph or fails raises InternalError naming it.
     """
-    ctx = PassContext(spec, options or PassOptions())
-    options = ctx.options
+    with _collection_paused():
+        return _build(graph, PassContext(spec, options or PassOptions()))
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Cyclic garbage waits: a plan is all new objects that live, and each full collection among them costs tens of milliseconds."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _build(graph: DataflowGraph, ctx: PassContext) -> tuple[list[Partition], PipelineReport]:
+    spec, options = ctx.spec, ctx.options
     runner = _Runner(ctx)
     began = time.perf_counter()
     working = extract(graph, spec)
