@@ -15,7 +15,7 @@ from tfjit.framework.default_graph import add_to_collections, get_default_graph,
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.graph import Graph
 from tfjit.framework.graph_keys import GraphKeys
-from tfjit.framework.operation import Operation, Tensor
+from tfjit.framework.operation import Operation, Tensor, TensorReference
 from tfjit.framework.shape import TensorShape, as_shape
 from tfjit.ops.apply import create, tensor
 from tfjit.ops.array import identity
@@ -308,7 +308,7 @@ class Variable:
 
     def ref(self) -> Any:
         """A hashable stand-in, for dictionaries and sets."""
-        return self._as_graph_element().ref()
+        return TensorReference(self)  # type: ignore[arg-type]
 
     experimental_ref = ref
 
