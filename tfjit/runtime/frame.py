@@ -5,6 +5,7 @@ Source of the semantics: TensorFlow 2.5, common_runtime/propagator_state.cc and 
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ class FlowGraph:
                     is_next=op in _NEXT,
                     is_constant_enter=op in _ENTER and bool(node.attrs.get("is_constant")),
                     is_control_trigger=op == "ControlTrigger",
-                    is_transfer=op in ("_Recv", "_HostRecv"),
+                    is_transfer=op in ("_Send", "_HostSend", "_Recv", "_HostRecv"),  # these tell the other side of a dead value
                 )
             )
         for name in names:
@@ -121,6 +122,11 @@ class FlowGraph:
                     )
 
 
+def _frame_id(parent: int, iteration: int, name: str) -> int:
+    """The number of a frame in rendezvous keys: every partition that runs the loop must come to the same one."""
+    return int.from_bytes(hashlib.sha256(f"{parent};{iteration};{name}".encode()).digest()[:8], "big")
+
+
 @dataclass(slots=True)
 class Tagged:
     """A node that is ready in one iteration of one frame. inputs: values by slot."""
@@ -153,7 +159,7 @@ class _Iteration:
 
 
 class Frame:
-    """One execution of a loop (or the whole graph: the root frame)."""
+    """One execution of a loop (or the whole graph: the root frame, id 0)."""
 
     __slots__ = (
         "dead_exits",
@@ -197,7 +203,6 @@ class Propagator:
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
         self._frames: dict[Any, Frame] = {}
-        self._next_frame_id = 1
         self.root = Frame("", None, None, 0, 1, 0, 0)
         self.done = False
 
@@ -255,9 +260,8 @@ class Propagator:
                 tagged.iteration,
                 int(tagged.item.node.attrs.get("parallel_iterations", 10)),
                 self._graph.enter_counts[name],
-                self._next_frame_id,
+                _frame_id(tagged.frame.id, tagged.iteration, name),
             )
-            self._next_frame_id += 1
             self._frames[key] = found
             tagged.frame.iterations[tagged.iteration].outstanding_frames += 1
         return found
