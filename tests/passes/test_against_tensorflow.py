@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,22 @@ from tfjit.passes.place import place_graph
 from tfjit.passes.view import DataflowGraph
 
 tf1 = tf.compat.v1
-tf1.disable_eager_execution()
-tf1.disable_resource_variables()
-tf1.disable_control_flow_v2()
 
 TASK = "/job:localhost/replica:0/task:0"
 IGNORED_ATTRS = {"_XlaHasReferenceVars", "_has_manual_control_dependencies"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def version_1_forms() -> Iterator[None]:
+    """Graphs with reference variables and Switch/Merge; what other tests expect of TensorFlow is put back."""
+    resources, control_flow = tf1.resource_variables_enabled(), tf1.control_flow_v2_enabled()
+    tf1.disable_resource_variables()
+    tf1.disable_control_flow_v2()
+    yield
+    if resources:
+        tf1.enable_resource_variables()
+    if control_flow:
+        tf1.enable_control_flow_v2()
 
 
 def _config(devices: int, soft: bool) -> Any:
