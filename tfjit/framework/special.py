@@ -49,13 +49,20 @@ NUMPY: Final = SimpleNamespace(
 )  # fmt: skip
 
 
+def _scaled_tail(m: Math, a: Number, center: float, fit: tuple[float, ...]) -> Number:
+    """The fit of e^(a^2) erfc(a) over t = (a - center) / (a + center), divided by 1 + 2a; one division serves both quotients."""
+    sum_, line = a + center, 2.0 * a + 1.0
+    inverse = 1.0 / (sum_ * line)
+    return m.polynomial((a - center) * (line * inverse), fit) * (sum_ * inverse)
+
+
 def _erfc_positive(m: Math, a: Number, limit: float) -> Number:
     """erfc(a) for a >= 0; 0 past `limit`."""
     a = m.where(a > limit, limit, a)
     square, lost = m.two_product(a, a)
     decay = m.exp(-square)
     decay = decay - decay * lost
-    return decay * m.polynomial((a - 4.0) / (a + 4.0), c.ERFC64) / (2.0 * a + 1.0)
+    return decay * _scaled_tail(m, a, 4.0, c.ERFC64)
 
 
 def erf(m: Math, x: Number) -> Number:
@@ -63,7 +70,8 @@ def erf(m: Math, x: Number) -> Number:
     a = m.abs(x)
     near = m.where(a < 1.0, x, 0.0)
     small = near * m.polynomial(near * near, c.ERF64) + near
-    large = 1.0 - _erfc_positive(m, a, 6.5)
+    far = m.where(a > 6.0, 6.0, a)
+    large = 1.0 - m.exp(-far * far) * _scaled_tail(m, far, 2.5, c.ERF64_TAIL)
     return m.where(a < 1.0, small, m.where(x < 0.0, -large, large))
 
 
