@@ -216,6 +216,8 @@ class Lowering:
         if runtime is not None:
             if runtime.blocking:
                 raise NotStatic(f"{node.name} ({node.op}) may wait")
+            if node.op in ("Assign", "AssignVariableOp") and inputs[0].shape != inputs[1].shape:
+                raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for slot, dtype in enumerate(node.output_dtypes):
                 if dtype.is_ref:  # the reference passed through (Assign)

@@ -73,21 +73,22 @@ def assign_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Assign requires shapes of both tensors to match. lhs shape= {_brackets(variable.shape)} rhs shape= {_brackets(value.shape)}",
+            f"Trying to assign to variable with tensor with wrong shape. Expected {_brackets(variable.shape)} got {_brackets(value.shape)}",
         )
     variable.assign(value)
     return ()
 
 
-def _same_shape(variable: Variable, value: np.ndarray, what: str) -> np.ndarray:
+def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
     current = variable.initialized_value()
-    if current.shape != value.shape:
-        raise errors.InvalidArgumentError(
-            None,
-            None,
-            f"{what} requires shapes of both tensors to match. lhs shape= {_brackets(current.shape)} rhs shape= {_brackets(value.shape)}",
-        )
-    return current
+    if current.shape == value.shape:
+        return current
+    if variable.is_resource:
+        text = f"Cannot update variable with shape {_brackets(current.shape)} using a Tensor with shape {_brackets(value.shape)}, shapes must be equal."
+    else:
+        text = "Parameters and update must be the same size: "
+        text += f"the variable has shape {_brackets(current.shape)}, the update {_brackets(value.shape)}"
+    raise errors.InvalidArgumentError(None, None, text)
 
 
 @runtime_kernel("AssignAdd", "AssignAddVariableOp")
@@ -95,7 +96,7 @@ def assign_add(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """variable += value, atomically."""
     variable, value = inputs
     with variable.lock:
-        current = _same_shape(variable, np.asarray(value), ctx.op)
+        current = _same_shape(variable, np.asarray(value))
         np.add(current, value, out=current)
     return (variable,) if ctx.op == "AssignAdd" else ()
 
@@ -105,7 +106,7 @@ def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """variable -= value, atomically."""
     variable, value = inputs
     with variable.lock:
-        current = _same_shape(variable, np.asarray(value), ctx.op)
+        current = _same_shape(variable, np.asarray(value))
         np.subtract(current, value, out=current)
     return (variable,) if ctx.op == "AssignSub" else ()
 

@@ -332,14 +332,18 @@ class _Layout:
         source.line(f"{name} = var_{name}.value")
         source.line(f"if {name} is not None and {name}.shape != {shape}: reroute(var_{name}, {shape})")
 
-    def _emit_variable(self, source: Source, value: Value, known: set[str]) -> str:
-        """The name of the variable's buffer, fetched anew when something may have assigned it since the last look."""
+    def _emit_variable(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
+        """The name of the variable's buffer, fetched anew when something may have assigned it since the last look.
+
+        reader: the node that takes the variable itself, for the error when there is no value.
+        """
         name = self._variable_name(value)
         if name not in known:
             known.add(name)
             self.scope["uninitialized"] = _uninitialized
             source.line(f"{name} = var_{name}.value")
-            source.line(f"if {name} is None: uninitialized(var_{name})")
+            node = value.producer if value.storage == "variable" else reader or value.producer
+            source.line(f"if {name} is None: uninitialized(var_{name}, {node!r})")
         return name
 
     def _emit_stretch(self, source: Source, stretch: _Stretch, known: set[str], made: set[int]) -> None:
@@ -352,7 +356,7 @@ class _Layout:
                     self._emit_fresh(source, root)
             for value in instruction.inputs:
                 if value.root.storage in ("variable", "handle"):
-                    self._emit_variable(source, value.root, known)
+                    self._emit_variable(source, value.root, known, instruction.node.name)
         for patch in stretch.patches:
             if patch.array not in arrays:
                 arrays.append(patch.array)
@@ -374,7 +378,7 @@ class _Layout:
             self.scope["empty"] = np.empty
             source.line(f"{name} = empty({shape}, {dtype})")
 
-    def _expression(self, source: Source, value: Value, known: set[str]) -> str:
+    def _expression(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """An ndarray expression for a value, for Python kernels."""
         root = value.root
         if root.storage == "const":
@@ -383,7 +387,7 @@ class _Layout:
             self.scope[name] = root.array if root is value else root.array.reshape(value.shape)
             return name
         if root.storage in ("variable", "handle"):
-            name = self._emit_variable(source, root, known)
+            name = self._emit_variable(source, root, known, reader)
         elif root.index in self._buffers:
             name = f"s{value.index}"
             self.views[name] = (self._buffers[root.index].offset, value)
@@ -405,7 +409,7 @@ class _Layout:
                 name = self._variable_name(value)
                 inputs.append(f"var_{name}")
             else:
-                inputs.append(self._expression(source, value, known))
+                inputs.append(self._expression(source, value, known, instruction.node.name))
         outputs = [
             f"x{value.index}" if value.storage in ("object", "buffer") and value.base is None else "_" for value in instruction.outputs
         ]
@@ -542,8 +546,8 @@ def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
     return array.copy()
 
 
-def _uninitialized(variable: Any) -> None:
-    raise at_node(errors.FailedPreconditionError(None, None, variable.uninitialized_message()), variable.name)
+def _uninitialized(variable: Any, node: str) -> None:
+    raise at_node(errors.FailedPreconditionError(None, None, variable.uninitialized_message()), node)
 
 
 def _reroute(variable: Any, planned: tuple[int, ...]) -> None:
