@@ -100,8 +100,13 @@ def inputs_for(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
     for entry in signature:
         values = random_values(d.bool if entry == "bool" else dtype, rng)
         if len(signature) > 1 and dtype.is_floating:
-            rng.shuffle(values)  # so that special values meet ordinary ones and each other
+            rng.shuffle(values)  # so that special values meet ordinary ones
         arrays.append(values)
+    if len(signature) == 2 and dtype.is_floating:
+        # the last part of both is every pair of these
+        grid = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 40.0, np.inf, -np.inf, np.nan]).astype(arrays[0].dtype)
+        first, second = np.meshgrid(grid, grid)
+        arrays[0][-(grid.size**2) :], arrays[1][-(grid.size**2) :] = first.ravel(), second.ravel()
     if row.op == "Erf" and dtype is d.float64:
         arrays[0][np.isinf(arrays[0])] = 3.0
     if row.op == "Pow" and dtype.is_integer:

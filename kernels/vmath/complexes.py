@@ -46,24 +46,30 @@ def squared_difference(x: Complex, y: Complex) -> Complex:
     return d * d.conj()
 
 
+def _zero_with(dy: Complex, gradient: Complex) -> Complex:
+    """The gradient, 0 where dy is 0 whatever the other factors are."""
+    zero = dy.re.eq(0.0) & dy.im.eq(0.0)
+    return Complex(where(zero, 0.0, gradient.re), where(zero, 0.0, gradient.im))
+
+
 @scalar(*COMPLEX_KINDS, args="T T")
 def sqrt_grad(y: Complex, dy: Complex) -> Complex:
-    """dy (0.5 / conj(y))."""
-    return dy * divide(y.of(0.5), y.conj())
+    """dy (0.5 / conj(y)); 0 where dy is."""
+    return _zero_with(dy, dy * divide(y.of(0.5), y.conj()))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def rsqrt_grad(y: Complex, dy: Complex) -> Complex:
-    """-0.5 dy conj(y)^3."""
+    """-0.5 dy conj(y)^3; 0 where dy is."""
     z = y.conj()
-    return (dy * z) * (z.of(-0.5) * (z * z))
+    return _zero_with(dy, (dy * z) * (z.of(-0.5) * (z * z)))
 
 
 @scalar(*COMPLEX_KINDS, args="T T")
 def reciprocal_grad(y: Complex, dy: Complex) -> Complex:
-    """-conj(y)^2 dy."""
+    """-conj(y)^2 dy; 0 where dy is."""
     z = y.conj()
-    return -z * z * dy
+    return _zero_with(dy, -z * z * dy)
 
 
 @scalar("f32", args="T T", result="c64", name="complex")

@@ -239,19 +239,19 @@ _ACTIVATIONS: Final = (
     _binary("SigmoidGrad", "{1} * {R}({0} * {R}({T}(1) - {0}))", ref.sigmoid_grad, FLOATS | COMPLEX),
     _binary("TanhGrad", "{1} * {R}({T}(1) - {R}({0} * {0}))", ref.tanh_grad, FLOATS | COMPLEX),
     _binary(
-        "SqrtGrad", "{1} * {R}({T}(0.5) / {0})", ref.sqrt_grad, FLOATS | COMPLEX,
+        "SqrtGrad", "vm.select({1} == {T}(0), {T}(0), {1} * {R}({T}(0.5) / {0}))", ref.sqrt_grad, FLOATS | COMPLEX,
         by_kind={"c": "vm.sqrt_grad({0}, {1})"}, cost_ns=0.15,
     ),
     _binary(
-        "RsqrtGrad", "{R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0}))", ref.rsqrt_grad, FLOATS | COMPLEX,
+        "RsqrtGrad", "vm.select({1} == {T}(0), {T}(0), {R}({1} * {0}) * {R}({T}(-0.5) * {R}({0} * {0})))", ref.rsqrt_grad, FLOATS | COMPLEX,
         by_kind={"c": "vm.rsqrt_grad({0}, {1})"},
     ),
     _binary(
-        "ReciprocalGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX,
+        "ReciprocalGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})", ref.reciprocal_grad, FLOATS | COMPLEX,
         by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
     ),
     _binary(
-        "InvGrad", "{R}(-{0} * {0}) * {1}", ref.reciprocal_grad, FLOATS | COMPLEX,
+        "InvGrad", "vm.select({1} == {T}(0), {T}(0), {R}(-{0} * {0}) * {1})", ref.reciprocal_grad, FLOATS | COMPLEX,
         by_kind={"c": "vm.reciprocal_grad({0}, {1})"},
     ),
 )  # fmt: skip

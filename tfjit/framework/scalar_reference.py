@@ -331,20 +331,20 @@ def tanh_grad(y: Array, dy: Array) -> Array:
 
 
 def sqrt_grad(y: Array, dy: Array) -> Array:
-    """dy / (2 y), y conjugated."""
-    return multiply(dy, divide(_constant(y, 0.5), _conjugate(y)))
+    """dy / (2 y), y conjugated; 0 where dy is."""
+    return np.where(dy == 0, _constant(dy, 0), multiply(dy, divide(_constant(y, 0.5), _conjugate(y))))
 
 
 def rsqrt_grad(y: Array, dy: Array) -> Array:
-    """-dy y^3 / 2, y conjugated."""
+    """-dy y^3 / 2, y conjugated; 0 where dy is."""
     y = _conjugate(y)
-    return multiply(multiply(dy, y), multiply(_constant(y, -0.5), multiply(y, y)))
+    return np.where(dy == 0, _constant(dy, 0), multiply(multiply(dy, y), multiply(_constant(y, -0.5), multiply(y, y))))
 
 
 def reciprocal_grad(y: Array, dy: Array) -> Array:
-    """-dy y^2, y conjugated."""
+    """-dy y^2, y conjugated; 0 where dy is."""
     y = _conjugate(y)
-    return multiply(multiply(-y, y), dy)
+    return np.where(dy == 0, _constant(dy, 0), multiply(multiply(-y, y), dy))
 
 
 def _conjugate(y: Array) -> Array:
