@@ -98,7 +98,8 @@ def counter(tf: Any) -> Any:
             seen.append(state.eval())
         seen.append(sess.run(state, {state: 40}))
         state.load(100, sess)
-        seen.append(sess.run([state, new_value, update.op]))
+        seen.append(sess.run([state, new_value]))
+        seen.append(sess.run(update.op))
         seen.append(sess.run(state))
     return seen
 

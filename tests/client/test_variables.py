@@ -351,7 +351,28 @@ def in_blocks(tf: Any) -> Any:
     return None
 
 
+def grouped(tf: Any) -> Any:
+    """`group` ties by device; `tuple` keeps each tensor beside where it was made."""
+    with tf.device("/cpu:0"):
+        a = tf.constant(1.0, name="a")
+    with tf.device("/cpu:1"):
+        b = tf.constant(1.0, name="b")
+        c = tf.constant(2.0, name="c")
+    v = tf.Variable(1.0, name="v")
+    r = tf.Variable(1.0, name="r", use_resource=True)
+    made = [
+        tf.group(a, [b, {"k": c}], v, name="g"),
+        tf.group(a, name="h"),
+        tf.group(b, c),
+        tf.group(),
+        tf.group(v.initializer, r.initializer),
+    ]
+    tied = tf.tuple([a, None, b, v, r], control_inputs=[c])
+    return [op.name for op in made] + [None if t is None else t.name for t in tied]
+
+
 SCOPES = [
+    grouped,
     unknown_shape,
     from_other_variable,
     get_variable_in_scopes,
