@@ -96,7 +96,7 @@ def root(z: Any) -> Any:
     return mp.sqrt(z) if z > 0 else mpf("1e-12")
 
 
-def _near_zero(f: Function, series: Function, limit: str = "1e-10") -> Function:
+def near_zero(f: Function, series: Function, limit: str = "1e-10") -> Function:
     """f, or its series below `limit`, where f divides 0 by 0."""
     return lambda t: f(t) if abs(t) > mpf(limit) else series(t)
 
@@ -111,8 +111,16 @@ class Fit:
     degree: int
     weight: Function | None = None
 
+    def solve(self) -> tuple[Any, list[Any]]:
+        """(error, coefficients)."""
+        return remez(self.f, self.low, self.high, self.degree, self.weight or self.relative)
 
-def _absolute(_: Any) -> Any:
+    def relative(self, t: Any) -> Any:
+        """The weight that makes the error relative."""
+        return 1 / self.f(t)
+
+
+def absolute(_: Any) -> Any:
     return mpf(1)
 
 
@@ -150,33 +158,33 @@ def _erfcx(t: Any) -> Any:
 
 
 FITS: Final[dict[str, Fit]] = {
-    "EXP32": Fit(_near_zero(_expm1, lambda r: mpf(1) / 2 + r / 6), -_LN2, _LN2, 4, lambda r: abs(_at_least(r))),
-    "EXP64": Fit(_near_zero(_expm1, lambda r: mpf(1) / 2 + r / 6), -_LN2, _LN2, 9, lambda r: abs(_at_least(r))),
+    "EXP32": Fit(near_zero(_expm1, lambda r: mpf(1) / 2 + r / 6), -_LN2, _LN2, 4, lambda r: abs(_at_least(r))),
+    "EXP64": Fit(near_zero(_expm1, lambda r: mpf(1) / 2 + r / 6), -_LN2, _LN2, 9, lambda r: abs(_at_least(r))),
     "LOG32": Fit(
-        _near_zero(_log1p_cubic, lambda f: mpf(1) / 3 - f / 4), mpf("-0.31001"), mpf("0.38001"), 8,
+        near_zero(_log1p_cubic, lambda f: mpf(1) / 3 - f / 4), mpf("-0.31001"), mpf("0.38001"), 8,
         lambda f: abs(f**3 / mp.log1p(f)) if abs(f) > 1e-6 else mpf("1e-12"),
     ),
-    "L1P32": Fit(_near_zero(lambda t: mp.log1p(t) / t, lambda t: 1 - t / 2), 0, 1, 9),
-    "SIN32": Fit(_near_zero(_odd(mp.sin), lambda z: -mpf(1) / 6 + z / 120), 0, _QUARTER, 3, _at_least),
-    "COS32": Fit(_near_zero(lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: mpf(1) / 24 - z / 720), 0, _QUARTER, 2, _at_least),
-    "SIN64": Fit(_near_zero(_odd(mp.sin), lambda z: -mpf(1) / 6 + z / 120), 0, _QUARTER, 6, _at_least),
-    "COS64": Fit(_near_zero(lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: mpf(1) / 24 - z / 720), 0, _QUARTER, 6, _at_least),
-    "ATAN64": Fit(_near_zero(_odd(mp.atan), lambda z: -mpf(1) / 3 + z / 5), 0, _TAN8, 11, _at_least),
-    "ATAN32": Fit(_near_zero(_odd(mp.atan), lambda z: -mpf(1) / 3 + z / 5), 0, _TAN8, 5, _at_least),
-    "ASIN64": Fit(_near_zero(_odd(mp.asin), lambda z: mpf(1) / 6 + 3 * z / 40), 0, mpf("0.2501"), 12, _at_least),
-    "ASIN32": Fit(_near_zero(_odd(mp.asin), lambda z: mpf(1) / 6 + 3 * z / 40), 0, mpf("0.2501"), 6, _at_least),
+    "L1P32": Fit(near_zero(lambda t: mp.log1p(t) / t, lambda t: 1 - t / 2), 0, 1, 9),
+    "SIN32": Fit(near_zero(_odd(mp.sin), lambda z: -mpf(1) / 6 + z / 120), 0, _QUARTER, 3, _at_least),
+    "COS32": Fit(near_zero(lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: mpf(1) / 24 - z / 720), 0, _QUARTER, 2, _at_least),
+    "SIN64": Fit(near_zero(_odd(mp.sin), lambda z: -mpf(1) / 6 + z / 120), 0, _QUARTER, 6, _at_least),
+    "COS64": Fit(near_zero(lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: mpf(1) / 24 - z / 720), 0, _QUARTER, 6, _at_least),
+    "ATAN64": Fit(near_zero(_odd(mp.atan), lambda z: -mpf(1) / 3 + z / 5), 0, _TAN8, 11, _at_least),
+    "ATAN32": Fit(near_zero(_odd(mp.atan), lambda z: -mpf(1) / 3 + z / 5), 0, _TAN8, 5, _at_least),
+    "ASIN64": Fit(near_zero(_odd(mp.asin), lambda z: mpf(1) / 6 + 3 * z / 40), 0, mpf("0.2501"), 12, _at_least),
+    "ASIN32": Fit(near_zero(_odd(mp.asin), lambda z: mpf(1) / 6 + 3 * z / 40), 0, mpf("0.2501"), 6, _at_least),
     "ERFC32": Fit(_erfcx, -1, mpf("6.2") / mpf("14.2"), 10),
     "ERFC64": Fit(_erfcx, -1, mpf(24) / 32, 22),
     "ERF64": Fit(
-        _near_zero(lambda z: mp.erf(root(z)) / root(z) - 1, lambda z: 2 / mp.sqrt(pi) * (1 - z / 3) - 1), 0, 1, 11,
+        near_zero(lambda z: mp.erf(root(z)) / root(z) - 1, lambda z: 2 / mp.sqrt(pi) * (1 - z / 3) - 1), 0, 1, 11,
         lambda z: root(z) / mp.erf(root(z)),
     ),
     "POW64_LOG": Fit(
-        _near_zero(lambda z: (2 * mp.atanh(root(z)) / root(z) - 2 - 2 * z / 3) / z**2, lambda z: mpf(2) / 5 + 2 * z / 7, "1e-9"),
+        near_zero(lambda z: (2 * mp.atanh(root(z)) / root(z) - 2 - 2 * z / 3) / z**2, lambda z: mpf(2) / 5 + 2 * z / 7, "1e-9"),
         0, _ATANH, 8,
         lambda z: _at_least(z * z),
     ),
-    "POW64_EXP2": Fit(_near_zero(lambda r: (mp.power(2, r) - 1) / r, lambda r: mp.log(2)), mpf("-0.5005"), mpf("0.5005"), 11),
+    "POW64_EXP2": Fit(near_zero(lambda r: (mp.power(2, r) - 1) / r, lambda r: mp.log(2)), mpf("-0.5005"), mpf("0.5005"), 11),
     "P2LOG": Fit(lambda z: 2 / mp.log(2) * (mp.atanh(root(z)) / root(z)), 0, _ATANH, 6),
     "P2EXP": Fit(lambda r: mp.power(2, r), mpf("-0.501"), mpf("0.501"), 8),
     "LOG64": Fit(lambda z: 2 * (mp.atanh(root(z)) / root(z) - 1) / z if z > mpf("1e-12") else mpf(2) / 3, 0, _ATANH, 6, _at_least),
@@ -190,7 +198,7 @@ class Rational:
     function: str
     limit: float
     degrees: tuple[int, int]
-    weight: Function = _absolute
+    weight: Function = absolute
 
 
 RATIONALS: Final[dict[str, Rational]] = {
@@ -243,10 +251,12 @@ def rounded_tanh(p: Sequence[float], q: Sequence[float], seconds: float) -> tupl
 
 def main(names: Sequence[str]) -> None:
     """Print the fits named, or all."""
-    for name in names or [*FITS, *RATIONALS]:
-        if name in FITS:
-            fit = FITS[name]
-            error, coefficients = remez(fit.f, fit.low, fit.high, fit.degree, fit.weight or (lambda t, f=fit.f: 1 / f(t)))
+    from tfjit.kernels.vmath import fit_special  # it uses this module's Remez exchange
+
+    polynomials = FITS | fit_special.FITS
+    for name in names or [*polynomials, *RATIONALS]:
+        if name in polynomials:
+            error, coefficients = polynomials[name].solve()
             print(f"# error {float(error):.2e}\n{name} = {tuple(float(c) for c in coefficients)}", flush=True)
             continue
         error, p, q = rational(RATIONALS[name])
