@@ -156,6 +156,26 @@ def test_integer_division_reports_zero():
         expressions.emit_program(Source(), program, ["x", "y"])
 
 
+@pytest.mark.parametrize("dtype", [d.int8, d.uint8], ids=lambda t: t.name)
+def test_every_pair_of_bytes(dtype: DType):
+    """All 65536 pairs through every binary row, against the reference, and the divisions against Python's own."""
+    limits = np.iinfo(dtype.as_numpy_dtype)
+    x, y = (v.ravel().astype(dtype.as_numpy_dtype) for v in np.meshgrid(*[np.arange(limits.min, limits.max + 1)] * 2))
+    rows = [row for row in TABLE if dtype in row.dtypes and row.signature == ("T", "T")]
+    ops = tuple(ScalarOp(row.op, (0, 1), row.result_dtype(dtype, {})) for row in rows)
+    outputs, _ = run_program(Program((dtype, dtype), ops, tuple(range(2, 2 + len(ops)))), [x, y])
+    valid = y > 0
+    for row, found in zip(rows, outputs):
+        fine = valid if row.op == "Pow" else np.ones_like(valid)
+        assert np.array_equal(found[fine], row.reference(x, y)[fine]), row.op
+    by_op = dict(zip((row.op for row in rows), outputs))
+    wide = np.iinfo(dtype.as_numpy_dtype).bits
+    for op, exact in (("FloorDiv", lambda a, b: a // b), ("FloorMod", lambda a, b: a % b), ("TruncateDiv", lambda a, b: int(a / b))):
+        for k in range(0, x.size, 37):
+            if y[k] != 0:
+                assert int(by_op[op][k]) % (1 << wide) == exact(int(x[k]), int(y[k])) % (1 << wide), (op, x[k], y[k])
+
+
 def test_negative_integer_power_reports():
     program = Program((d.int64, d.int64), (ScalarOp("Pow", (0, 1), d.int64),), (2,))
     (found,), status = run_program(program, [np.array([2, 3, -3]), np.array([10, 4, 3])])

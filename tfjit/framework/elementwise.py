@@ -338,5 +338,3 @@ def lookup(op: str) -> Elementwise | None:
     """The row of an op type, or None."""
     return BY_OP.get(op)
 
-
-find = lookup
