@@ -1,6 +1,6 @@
 """Generated text -> Numba -> object code. `python -m tfjit.kernels.compiler` is the worker process that does it for others.
 
-The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "fastmath", "title", "directory"} and
+The worker reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "title", "directory"} and
 answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an encoded ObjectFile} or, in place of the
 object, "error". Before the first it says {"ready": true}, or {"fatal": why it cannot compile anything}. It also writes KEY.py and
 KEY.o into `directory` where it may. It ends when stdin closes, after the kernel in hand, or when it has been idle for two minutes.
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfjit.kernels.loop_hints import interleave_loops
 from tfjit.kernels.object_file import ObjectFile, write_atomically
 
 _NICE = 10
@@ -34,10 +35,10 @@ class Refused(Exception):
     """The text cannot become a kernel; the message says why."""
 
 
-def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequence[str], filename: str, unique: str) -> ObjectFile:
+def compile_text(text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str) -> ObjectFile:
     """Compile the functions `entries` of a module's text to C functions void(intp * arity).
 
-    filename: where tracebacks find the text. unique: prefix of symbols; objects loaded into one process must differ in it.
+    interleave: as in KernelSource. filename: where tracebacks find the text. unique: prefix of symbols; objects loaded into one process must differ in it.
     Raises Refused; also whatever Numba raises.
     """
     import llvmlite.binding as llvm
@@ -53,8 +54,6 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
     try:
         exec(compile(text, filename, "exec"), module.__dict__)
         options: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "nogil": True}
-        if fastmath:
-            options["fastmath"] = set(fastmath)
         machine = loader.target_machine()
         linked: Any = None
         symbols = {entry: f"{unique}.{entry}" for entry in entries}
@@ -66,6 +65,9 @@ def compile_text(text: str, entries: Sequence[str], arity: int, fastmath: Sequen
                     raise Refused(f"the text defines no function {entry!r}")
                 job: Any = ccallback.CFunc(function, ((types.intp,) * arity, types.void), {}, options)
                 result = job._compile_uncached()
+                if interleave:
+                    library = result.library
+                    library._final_module = llvm.parse_assembly(interleave_loops(str(library._final_module), interleave))
                 result.library._ensure_finalized()  # links what it calls, then inlines and vectorises
                 part = result.library._final_module.clone()
                 part.link_in(llvm.parse_assembly(_entry_ir(symbols[entry], result.fndesc.mangled_name, arity)))
@@ -141,7 +143,7 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             directory = None
     answer: dict[str, Any] = {"key": key, "path": filename}
     try:
-        obj = compile_text(text, request["entries"], request["arity"], request["fastmath"], filename, f"tfjit_{key[:24]}")
+        obj = compile_text(text, request["entries"], request["arity"], request["interleave"], filename, f"tfjit_{key[:24]}")
         data = obj.encode()
         if directory is not None:
             with contextlib.suppress(OSError):  # memory only: the answer carries the code

@@ -40,18 +40,18 @@ class KernelSource:
         deterministic and free of sizes, so that one compile serves every batch size.
     entries: names of functions in it that become C functions `void f(intp args, intp chunk, intp nchunks)`, or with
         `arity` integer arguments where that differs (micro-kernels).
-    fastmath: LLVM flags of the entries ("contract", "reassoc", ...). Empty keeps every operation as the graph has it.
+    interleave: how many vector blocks the loops should work on at a time; 0 leaves it to LLVM (see loop_hints.py).
     title: what it serves, for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     """
 
     text: str
     entries: tuple[str, ...] = ("kernel",)
     arity: int = 3
-    fastmath: frozenset[str] = frozenset()
+    interleave: int = 0
     title: str = field(default="", compare=False)
 
     @property
     def digest(self) -> str:
         """Hash of what is compiled; versions and CPU are added by the store."""
-        key = repr((self.text, self.entries, self.arity, sorted(self.fastmath)))
+        key = repr((self.text, self.entries, self.arity, self.interleave))
         return hashlib.sha256(key.encode()).hexdigest()

@@ -325,7 +325,7 @@ class KernelStore:
                     "text": source.text,
                     "entries": list(source.entries),
                     "arity": source.arity,
-                    "fastmath": sorted(source.fastmath),
+                    "interleave": source.interleave,
                     "title": source.title,
                     "directory": str(self.directory or ""),
                 }

@@ -12,6 +12,9 @@ CHUNK_NS: Final = 8000.0
 MAX_CHUNKS: Final = 64
 FIXED_NS: Final = 40.0
 """A launch with nothing to do."""
+LONG_CHAIN_NS: Final = 0.3
+LONG_LOOP: Final = 256
+INTERLEAVE: Final = 4
 _DEFAULT_NS: Final = 0.05
 
 # (up to so many bytes, ns a byte): the second-level cache, the last-level cache, memory
@@ -33,6 +36,12 @@ def is_cheap(op: str) -> bool:
 def program_ns(program: Program) -> float:
     """Time per element of a program in registers."""
     return sum(op_ns(op.op, op.dtype.size) for op in program.ops)
+
+
+def interleave_for(program: Program, length: int) -> int:
+    """How many vector blocks a loop over `length` elements should work on at a time: several where a block's own chain of operations is
+    long, and where the loop is long enough to have so many; else 0, what LLVM takes."""
+    return INTERLEAVE if program_ns(program) >= LONG_CHAIN_NS and length >= LONG_LOOP else 0
 
 
 def traffic_ns(nbytes: int) -> float:

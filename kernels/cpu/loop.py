@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -263,6 +263,7 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
         if text.pattern == STRIDED:
             words.append(step[-1])
     source = loop_source(region.program, len(dims), described, title)
+    source = replace(source, interleave=costs.interleave_for(region.program, dims[-1] // parts))
     launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors))
     return NativeCall(tuple(launches), in_place=_in_place(region, results), temp_bytes=tuple(temps), bytes_moved=moved, flops=flops)
 

@@ -348,7 +348,7 @@ def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
         loader.emit = lambda module, machine, symbols: (seen.append(str(module)), emit(module, machine, symbols))[1]
         promised = element_wise("kernel", ["ptr_f32"] * 2, "ptr_f32", "select(x < y, x * y, y)")
         for text in (promised, promised.replace("ld(", "ld_any(").replace("st(", "st_any(")):
-            compiler.compile_text(IMPORT + text, ("kernel",), 3, (), "<test>", f"t{len(seen)}")
+            compiler.compile_text(IMPORT + text, ("kernel",), 3, 0, "<test>", f"t{len(seen)}")
             widths = {int(width) for width in re.findall(r"store <(\\d+) x float>", seen[-1])}
             print(max(widths, default=1), "vector.memcheck" in seen[-1])
     """

@@ -136,7 +136,7 @@ def second(address, value):
 
 
 def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [cache_key(scale_by(2)), cache_key(scale_by(3)), cache_key(scale_by(2, fastmath=frozenset({"contract"})))]
+    keys = [cache_key(scale_by(2)), cache_key(scale_by(3)), cache_key(scale_by(2, interleave=4))]
     assert len(set(keys)) == 3
     assert cache_key(KernelSource(scale_by(2).text, title="another title")) == keys[0]
     monkeypatch.setattr(cache_key_module, "module_hash", lambda name: f"changed {name}")

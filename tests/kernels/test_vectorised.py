@@ -28,7 +28,7 @@ def assembly(source: KernelSource, monkeypatch: pytest.MonkeyPatch) -> str:
         return emit(linked, machine, symbols)
 
     monkeypatch.setattr(loader, "emit", listen)
-    compiler.compile_text(source.text, source.entries, source.arity, tuple(source.fastmath), "kernel.py", "vectorised")
+    compiler.compile_text(source.text, source.entries, source.arity, source.interleave, "kernel.py", "vectorised")
     return seen[0]
 
 

@@ -1,0 +1,70 @@
+"""Interleaving hints in a module's text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfjit.kernels import walker
+from tfjit.kernels.loop_hints import interleave_loops
+from tfjit.kernels.source import KernelSource
+from tfjit.kernels.store import store
+
+MODULE = """
+define void @f(ptr %p) {
+entry:
+  br label %loop
+loop:
+  %c = icmp eq i32 0, 0
+  br i1 %c, label %loop, label %end
+end:
+  ret void
+}
+define void @g() {
+entry:
+  br label %end
+end:
+  ret void
+}
+!0 = !{}
+!7 = !{!0}
+"""
+
+KERNEL = """
+from tfjit.kernels import vmath as vm
+from tfjit.kernels.intrinsics import ld, ptr_f32, st_out, word
+
+
+def kernel(args, chunk, nchunks):
+    x = ptr_f32(word(args, 3))
+    y = ptr_f32(word(args, 4))
+    for i in range(word(args, 2)):
+        st_out(y, i, vm.exp_f32(vm.tanh_f32(ld(x, i))), 0)
+"""
+
+
+def test_only_back_edges_get_the_hint() -> None:
+    text = interleave_loops(MODULE, 4)
+    hinted = [line for line in text.splitlines() if "!llvm.loop !" in line]
+    assert hinted == ["  br i1 %c, label %loop, label %end, !llvm.loop !9"]
+    assert '!8 = !{!"llvm.loop.interleave.count", i32 4}' in text
+    assert "!9 = distinct !{!9, !8}" in text
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 63, 64, 65, 1000])
+def test_values_do_not_depend_on_the_hint(size: int) -> None:
+    x = np.linspace(-3, 3, size, dtype="f4")
+    results = []
+    for interleave in (0, 2, 4):
+        source = KernelSource(KERNEL, interleave=interleave)
+        store.compile([source])
+        entries = store.lookup(source)
+        assert entries is not None
+        y = np.full(size + 1, 7, "f4")
+        block = np.array([0, 0, size, x.ctypes.data, y.ctypes.data], np.int64)
+        table = walker.StepTable(0, [(entries["kernel"], block.ctypes.data, 1)])
+        assert walker.get()(table.words) == 0
+        assert y[-1] == 7
+        results.append(y[:-1])
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
