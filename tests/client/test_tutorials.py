@@ -384,14 +384,16 @@ def trained_by_differences(tf: Any) -> Any:
     eps, rate = 0.125, 0.02
     slope_w = (cost(w + eps, b) - cost(w - eps, b)) / (2 * eps)
     slope_b = (cost(w, b + eps) - cost(w, b - eps)) / (2 * eps)
-    gated_w, gated_b = tf.tuple([slope_w, slope_b])
-    train = tf.group(w.assign_sub(rate * gated_w), b.assign_sub(rate * gated_b), tf.assign_add(step, 1))
+    # In a run of their own: TensorFlow's graph optimizer drops what tf.tuple would order, and an update may overtake a read of w.
+    down_w, down_b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    train = tf.group(w.assign_sub(rate * down_w), b.assign_sub(rate * down_b), tf.assign_add(step, 1))
     now = cost(w, b)
     costs = []
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         for _ in range(60):
-            sess.run(train, {x: train_x, y: train_y})
+            slopes = sess.run([slope_w, slope_b], {x: train_x, y: train_y})
+            sess.run(train, {down_w: slopes[0], down_b: slopes[1]})
             costs.append(sess.run(now, {x: train_x, y: train_y}))
         return [costs, sess.run([w, b]), tf.train.global_step(sess, step)]
 
