@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -333,9 +332,10 @@ class BaseSession:
         return _DefaultSession(self)
 
     def __del__(self) -> None:
-        # the interpreter may be ending and modules gone: nobody could handle what is raised then
-        with contextlib.suppress(Exception):
+        try:
             self.close()
+        except Exception:  # noqa: S110, SIM105  the interpreter is ending: contextlib may be gone, and nobody could handle this
+            pass
 
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
