@@ -332,10 +332,10 @@ class BaseSession:
         return _DefaultSession(self)
 
     def __del__(self) -> None:
-        try:
+        try:  # noqa: SIM105  contextlib may be gone when the interpreter ends
             self.close()
-        except Exception:  # noqa: S110, SIM105  the interpreter is ending: contextlib may be gone, and nobody could handle this
-            pass
+        except Exception:
+            pass  # nobody could handle it here
 
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
