@@ -17,6 +17,7 @@ import numpy as np
 from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.framework.elementwise import ElementError, Elementwise, lookup
+from tfjit.framework.scalar_reference import TRUNCATED_BITS
 from tfjit.kernels.program import Program
 from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import Source
@@ -124,9 +125,12 @@ def _filled(
     return text.format(*args, T=name, R=_rounding(dtype), **values)
 
 
-def _cast(arg: str, source: DType, target: DType) -> str:
+def _cast(arg: str, source: DType, target: DType, truncate: bool) -> str:
     if source.base_dtype is target.base_dtype:
         return arg
+    dropped = TRUNCATED_BITS.get((source.name, target.name)) if truncate else None
+    if dropped:
+        arg = f"vm.clear{dropped}_{_register(source)[1]}({arg})"
     kind, target_kind = _register(source)[1], _register(target)[1]
     text = arg if kind == target_kind else f"vm.cast_{target_kind}_{kind}({arg})"
     rounding = _rounding(target)
@@ -149,7 +153,7 @@ def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype:
     row = _row(op)
     attrs = attrs or {}
     if op == "Cast":
-        return _cast(args[0], in_dtypes[0], out_dtype)
+        return _cast(args[0], in_dtypes[0], out_dtype, bool(attrs.get("Truncate", False)))
     dtype = operand_dtype(row, in_dtypes) if row.arity >= 0 else in_dtypes[0].base_dtype
     name, template = register_type(dtype), _template(row, dtype)
     missing = [key for key in row.attrs if key not in attrs]

@@ -58,7 +58,7 @@ def dtypes_of(row: Elementwise) -> list[DType]:
 def attrs_for(row: Elementwise, dtype: DType) -> dict[str, Any]:
     """Values for the attrs a row takes."""
     pair = {d.float32: d.complex64, d.float64: d.complex128, d.complex64: d.float32, d.complex128: d.float64}
-    values: dict[str, Any] = {"alpha": 0.2, "tolerance": 0.05, "DstT": d.int32, "Tout": pair.get(dtype)}
+    values: dict[str, Any] = {"alpha": 0.2, "tolerance": 0.05, "DstT": d.int32, "Truncate": False, "Tout": pair.get(dtype)}
     return {name: values[name] for name in (*row.attrs, row.result) if name in values}
 
 

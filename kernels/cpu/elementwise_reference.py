@@ -28,7 +28,7 @@ def _kernel(row: Elementwise) -> Reference:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
         if row.error is not None and operands[0].dtype.kind in row.error.kinds and np.any(row.error.is_bad(*operands)):
             raise InvalidArgumentError(None, None, row.error.message)
-        attrs = {name: spec.attrs[name] for name in row.attrs}
+        attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs}
         with np.errstate(all="ignore"):
             result = np.asarray(row.reference(*operands, **attrs))
         # an identity such as Round of integers must not hand out its input

@@ -69,3 +69,15 @@ def _register(kind: str) -> None:
 
 for _kind in NUMBA:
     _register(_kind)
+
+
+def _register_clearing(kind: str, bits: int) -> None:
+    @scalar(kind, name=f"clear{bits}")
+    def clear(x: Value) -> Value:
+        cleared = (x.as_int() & -(1 << bits)).as_float()
+        return where(x.isnan(), x, cleared)
+
+
+# the low mantissa bits that casts with Truncate=true drop: float32 -> float16, bfloat16; float64 -> float32, float16
+for _kind, _bits in (("f32", 13), ("f32", 16), ("f64", 29), ("f64", 42)):
+    _register_clearing(_kind, _bits)

@@ -114,7 +114,7 @@ def test_cast_agrees_with_tensorflow(source: DType):
         # in range everywhere: narrow integer casts out of range are what TensorFlow's packet and scalar code disagree on
         x = np.where(np.abs(x) > 100, np.ones_like(x), x)
         x = np.where(np.isnan(x), np.ones_like(x), np.abs(x))
-    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target),)) for target in CASTABLE)
+    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False))) for target in CASTABLE)
     outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
     for target, found in zip(CASTABLE, outputs):
         expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name)).numpy()
@@ -133,7 +133,7 @@ def test_cast_out_of_range_is_the_packet_result(source: DType):
     x = np.array([np.nan, np.inf, -np.inf, *large, 300, -200, 4e4, -4e4])
     with np.errstate(over="ignore"):
         x = np.repeat(x.astype(source.as_numpy_dtype), 64)
-    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target),)) for target in targets)
+    ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", False))) for target in targets)
     outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
     for target, found in zip(targets, outputs):
         assert np.array_equal(found, row.reference(x, DstT=target)), target
@@ -142,6 +142,22 @@ def test_cast_out_of_range_is_the_packet_result(source: DType):
         expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name)).numpy()
         bad = cases.mismatches(row, found, expected)
         assert bad.size == 0, f"-> {target.name}\n" + cases.describe(row, source, (x,), found, expected, bad)
+
+
+@pytest.mark.parametrize("source", [d.float16, d.float32, d.float64], ids=lambda t: t.name)
+def test_truncating_cast_agrees_with_tensorflow(source: DType):
+    tf = pytest.importorskip("tensorflow")
+    row = next(row for row in TABLE if row.op == "Cast")
+    targets = [d.bfloat16, d.float16, d.float32, d.int32]
+    with np.errstate(over="ignore"):
+        x = (cases.random_values(d.float64, np.random.default_rng(3)) * 1.001).astype(source.as_numpy_dtype)
+        ops = tuple(ScalarOp("Cast", (0,), target, (("DstT", target), ("Truncate", True))) for target in targets)
+        outputs, _ = run_program(Program((source,), ops, tuple(range(1, 1 + len(ops)))), [x])
+        for target, found in zip(targets, outputs):
+            expected = tf.raw_ops.Cast(x=tf.constant(x), DstT=tf.dtypes.as_dtype(target.name), Truncate=True).numpy()
+            for answer in (found, row.reference(x, DstT=target, Truncate=True)):
+                bad = cases.mismatches(row, answer, expected)
+                assert bad.size == 0, f"-> {target.name}\n" + cases.describe(row, source, (x,), answer, expected, bad)
 
 
 def test_integer_division_reports_zero():
@@ -208,7 +224,7 @@ def test_no_contraction_across_ops():
 @pytest.mark.parametrize("dtype", [d.float16, d.bfloat16], ids=lambda t: t.name)
 def test_narrow_floats_convert_exactly(dtype: DType):
     bits = np.arange(1 << 16, dtype=np.uint16).view(dtype.as_numpy_dtype)
-    program = Program((dtype,), (ScalarOp("Cast", (0,), d.float32, (("DstT", d.float32),)),), (0, 1))
+    program = Program((dtype,), (ScalarOp("Cast", (0,), d.float32, (("DstT", d.float32), ("Truncate", False))),), (0, 1))
     (same, wide), _ = run_program(program, [bits])
     expected = bits.astype(np.float32)
     numbers = ~np.isnan(expected)
@@ -224,7 +240,7 @@ def test_narrow_rounding_is_to_nearest_even():
     x = bits.view(np.float32)
     with np.errstate(over="ignore"):
         for dtype, numpy_dtype in ((d.bfloat16, ml_dtypes.bfloat16), (d.float16, np.float16)):
-            program = Program((d.float32,), (ScalarOp("Cast", (0,), dtype, (("DstT", dtype),)),), (1,))
+            program = Program((d.float32,), (ScalarOp("Cast", (0,), dtype, (("DstT", dtype), ("Truncate", False))),), (1,))
             (found,), _ = run_program(program, [x])
             expected = x.astype(numpy_dtype)
             numbers = ~np.isnan(x)

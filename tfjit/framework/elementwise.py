@@ -68,7 +68,7 @@ class Elementwise:
     constants: named literals of the expression, rounded to the operand's dtype.
     signature: an entry an input: "T" or "bool"; "T*" = any number, folded from the left.
     result: "T", "bool", "uint8", or the name of the attr that holds the result's dtype.
-    attrs: numeric attrs that the expression and the reference take.
+    attrs: attrs that the expression and the reference take.
     exact: the result needs no rounding to float16 or bfloat16 (it is an operand, a constant or a small integer).
     commutative: as its OpDef says.
     cost_ns: predicted time an element, float32, one core, arithmetic only.
@@ -285,7 +285,7 @@ _LOGIC: Final = (
 )  # fmt: skip
 
 _CONVERSIONS: Final = (
-    _unary("Cast", "vm.cast({0})", ref.cast, ANY, result="DstT", attrs=("DstT",)),
+    _unary("Cast", "vm.cast({0})", ref.cast, ANY, result="DstT", attrs=("DstT", "Truncate")),
     _binary("Complex", "vm.complex({0}, {1})", ref.complex_number, WIDE, result="Tout"),
     _unary("Real", "vm.real({0})", np.real, COMPLEX, result="Tout"),
     _unary("Imag", "vm.imag({0})", np.imag, COMPLEX, result="Tout"),

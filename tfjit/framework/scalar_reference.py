@@ -380,9 +380,18 @@ def complex_number(re: Array, im: Array) -> Array:
     return _pair(re, im)
 
 
-def cast(x: Array, DstT: DType) -> Array:
+# low mantissa bits that a cast with Truncate=true clears before it rounds, by source and target
+TRUNCATED_BITS = {("float32", "float16"): 13, ("float32", "bfloat16"): 16, ("float64", "float32"): 29, ("float64", "float16"): 42}
+
+
+def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
     """x in another dtype; a float outside the integer's range becomes what x86's packed conversions make of it."""
     target = np.dtype(DstT.as_numpy_dtype)
+    dropped = TRUNCATED_BITS.get((x.dtype.name, target.name)) if Truncate else None
+    if dropped:
+        bits = f"i{x.dtype.itemsize}"
+        cleared = (x.view(bits) & np.array(-(1 << dropped), bits)).view(x.dtype)
+        x = np.where(np.isnan(x), x, cleared)
     if x.dtype.kind == "c" and target.kind != "c":
         if target.kind == "b":
             return x != 0
