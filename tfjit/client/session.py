@@ -431,7 +431,7 @@ def _is_leaf(x: Any) -> bool:
 
 def _as_fetched(array: Any) -> Any:
     """A fed value that is also fetched: a copy, as the caller's own."""
-    return array[()] if isinstance(array, np.ndarray) and array.shape == () else np.array(array)
+    return np.array(array)
 
 
 def _fed_only_entry(leaves: Sequence[Leaf], feeds: Any, fed: Mapping[str, int], rebuild: Callable[[Sequence[Any]], Any]) -> Entry:

@@ -257,6 +257,8 @@ def _merged_device(devices: list[Any]) -> str | None:
 
 
 def _operation_of(item: Any, graph: GraphScopes) -> Operation:
+    if hasattr(item, "handle") and hasattr(item, "op"):  # a resource variable stands for its handle, or for the update that gave it
+        item = item.op
     if hasattr(item, "values") and hasattr(item, "indices") and not isinstance(item, (Tensor, Operation)):  # an IndexedSlices
         item = item.values
     element = graph.as_graph_element(item)

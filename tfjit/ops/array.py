@@ -652,10 +652,23 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         return mask if as_dtype(dtype) is dtypes.bool else tensor("Cast", None, x=mask, DstT=as_dtype(dtype))
 
 
-def eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """The identity matrix."""
-    with name_scope(name, "eye", [num_rows, num_columns]) as scope:
-        rows = range(num_rows)
-        columns = rows if num_columns is None else range(num_columns)
-        same = tensor("Equal", None, x=expand_dims(rows, 1), y=expand_dims(columns, 0))
-        return tensor("Cast", scope, x=same, DstT=as_dtype(dtype))
+def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """The identity matrix [*batch_shape, num_rows, num_columns]; square by default."""
+    with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        square = num_columns is None
+        columns = num_rows if square else num_columns
+        fixed = all(isinstance(n, (int, np.integer)) for n in (num_rows, columns)) and not isinstance(batch_shape, Tensor)
+        if fixed:
+            front = [int(n) for n in batch_shape or ()]
+            diagonal: Any = [*front, min(num_rows, columns)]
+            full: Any = [*front, num_rows, columns]
+        else:
+            short = tensor("Minimum", None, x=num_rows, y=columns)
+            front = convert_to_tensor([] if batch_shape is None else batch_shape, dtype=dtypes.int32, name="shape")
+            diagonal = tensor("ConcatV2", "concat", values=[front, tensor("Pack", "concat/values_1/", values=[short], axis=0)], axis=0)
+            full = None if square else tensor("ConcatV2", "concat", values=[front, convert_to_tensor([num_rows, columns])], axis=0)
+        ones_there = ones(diagonal, dtype=dtype)
+        if square:
+            padding = convert_to_tensor(0, dtype=dtype, name="diag/padding_value")
+            return tensor("MatrixDiagV3", "diag", diagonal=ones_there, k=0, num_rows=-1, num_cols=-1, padding_value=padding)
+        return tensor("MatrixSetDiagV3", "set_diag", input=zeros(full, dtype=dtype), diagonal=ones_there, k=0)

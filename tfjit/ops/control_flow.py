@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
-from tfjit.framework.default_graph import control_dependencies, name_scope
+from tfjit.framework.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
@@ -153,23 +154,39 @@ def _operations(values: Iterable[Any]) -> list[Any]:
     return found
 
 
+def _wait(operations: list[Any], device: str, name: str | None) -> Operation:
+    graph = get_default_graph()
+    with control_dependencies(operations), graph.device(device) if device else nullcontext():
+        return no_op(name=name)
+
+
 def group(*inputs: Any, name: str | None = None) -> Operation:
-    """One operation that is done when all of `inputs` are. Raises TypeError for what is no tensor or operation."""
+    """One operation that is done when all of `inputs` are; on several devices, one for each before it.
+
+    Raises TypeError for what is no tensor or operation.
+    """
     operations = _operations(inputs)
     for item in operations:
         if not isinstance(item, (Tensor, Operation)):
             raise TypeError(f"'inputs' should be zero or more (nested) Tensors. Received '{item}' with type '{type(item)}'.")
-    with (
-        name_scope(name, "group_deps", operations) as scope,
-        control_dependencies([t.op if isinstance(t, Tensor) else t for t in operations]),
-    ):
-        return no_op(name=scope)
+    with name_scope(name, "group_deps", operations) as scope:
+        by_device: dict[str, list[Any]] = {}
+        for item in operations:
+            by_device.setdefault(item.device, []).append(item.op if isinstance(item, Tensor) else item)
+        if len(by_device) <= 1:
+            for device, members in by_device.items():
+                return _wait(members, device, scope)
+            return no_op(name=scope)
+        return _wait([_wait(by_device[device], device, None) for device in sorted(by_device)], "", scope)
 
 
 def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
-    """`output_tensor`, produced after `dependencies`."""
-    with name_scope(name, "control_dependency", [output_tensor]) as scope, control_dependencies(dependencies):
-        return tensor("Identity", scope, input=convert_to_tensor(output_tensor))
+    """`output_tensor`, produced after `dependencies` and beside it."""
+    beside = output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
+    with name_scope(name, "control_dependency", [output_tensor]) as scope:
+        place = get_default_graph().colocate_with(beside) if beside is not None else nullcontext()
+        with place, control_dependencies(dependencies):
+            return tensor("Identity", scope, input=convert_to_tensor(output_tensor))
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:

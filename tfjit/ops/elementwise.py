@@ -13,7 +13,7 @@ from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import create, tensor
-from tfjit.ops.convert import convert_to_tensor
+from tfjit.ops.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
 from tfjit.ops.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, INTEGER, SIGNED, WIDE_SIGNED
@@ -455,10 +455,10 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of tensors of one shape. Raises ValueError for no tensors."""
     if not inputs or not isinstance(inputs, (list, tuple)):
         raise ValueError(f"Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape. Found {inputs!r}")
-    if len(inputs) == 1:
-        value = convert_to_tensor(inputs[0])
-        return tensor("Identity", name, input=value) if name else value
-    return tensor("AddN", name, inputs=list(inputs))
+    values = convert_n_to_tensor(inputs)
+    if len(values) == 1:
+        return tensor("Identity", name, input=values[0]) if name else values[0]
+    return tensor("AddN", name, inputs=values)
 
 
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:

@@ -9,6 +9,18 @@ from tfjit.ops.shape_rules import Shapes, fail, int_constant, int_list_constant
 from tfjit.ops.type_lists import INDEX
 
 
+def _qr(c: ShapeContext) -> Shapes:
+    given = c.with_rank_at_least(0, 2)
+    if given is None:
+        return [None, None]
+    *front, rows, columns = given
+    if c.attr("full_matrices"):
+        inner = rows
+    else:
+        inner = None if rows is None or columns is None else min(rows, columns)
+    return [(*front, rows, inner), (*front, inner, columns)]
+
+
 def _band_part(c: ShapeContext) -> Shapes:
     return [c.with_rank_at_least(0, 2)]
 
@@ -358,6 +370,7 @@ register_op(
     inputs=("input: T",),
     outputs=("q: T", "r: T"),
     attrs=("full_matrices: bool = false", "T: {double, float, half, complex64, complex128}"),
+    shape=_qr,
 )
 register_op(
     "SelfAdjointEig",

@@ -155,7 +155,8 @@ def random_uniform(
         maxval = 1
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         sizes = _shape_tensor(shape)
-        unit = kind.is_floating and not isinstance(minval, Tensor) and not isinstance(maxval, Tensor) and minval == 0 and maxval == 1
+        # Only for integers, as in TensorFlow: 0.0 and 1.0 take the long way.
+        unit = kind.is_floating and isinstance(minval, int) and minval == 0 and isinstance(maxval, int) and maxval == 1
         if unit:
             return tensor("RandomUniform", None, shape=sizes, dtype=kind, **_seeds(seed))
         low = convert_to_tensor(minval, dtype=kind, name="min")

@@ -188,7 +188,8 @@ def _axes(x: Tensor, axis: Any) -> Any:
 def _reduced(op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any) -> Tensor:
     axis = _either(axis, indices, "axis", "reduction_indices")
     keep = bool(_either(keepdims, keep_dims, "keepdims", "keep_dims"))
-    value = convert_to_tensor(x, name="input_tensor")
+    # A variable knows its shape, and is read where the op takes it.
+    value = x if hasattr(x, "_as_graph_element") and not isinstance(x, Tensor) else convert_to_tensor(x, name="input_tensor")
     out = tensor(op_type, name, input=value, reduction_indices=_axes(value, axis), keep_dims=keep)
     return out
 

@@ -15,9 +15,11 @@ from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.framework.strided_slice import resolve
 from tfjit.ops.apply import create, tensor
+from tfjit.ops.array import shape
 from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.indexing import gather, where
+from tfjit.ops.movement import concat
 from tfjit.ops.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.type_lists import INDEX
 
@@ -244,18 +246,9 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
         given = value.shape_tuple
         if given is not None:
             value.shape[axis : axis + rank].assert_is_compatible_with(chosen.shape)
-        sizes = create("Shape", None, input=value).outputs[0]
-        lead = create("Prod", None, input=slice_helper(sizes, builtins.slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
-        merged = create(
-            "ConcatV2",
-            None,
-            values=[
-                slice_helper(sizes, builtins.slice(None, axis)),
-                create("Pack", None, values=[lead], axis=0).outputs[0],
-                slice_helper(sizes, builtins.slice(axis + rank, None)),
-            ],
-            axis=0,
-        ).outputs[0]
+        lead = create("Prod", None, input=slice_helper(shape(value), builtins.slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
+        before, after = slice_helper(shape(value), builtins.slice(None, axis)), slice_helper(shape(value), builtins.slice(axis + rank, None))
+        merged = concat([before, [lead], after], 0)
         flat = create("Reshape", None, tensor=value, shape=merged).outputs[0]
         if given is not None:
             flat.set_shape([*given[:axis], None, *given[axis + rank :]])
