@@ -6,6 +6,7 @@ import functools
 
 import llvmlite.binding
 from llvmlite import ir
+from numba.core import config
 
 from tfjit.kernels.vmath.emit import F16, F32, INT_KINDS, Value, fabs, scalar, where
 
@@ -61,8 +62,10 @@ def round_bf16(x: Value) -> Value:
 @functools.cache
 def _converts_half() -> bool:
     """Whether the CPU has half <-> float instructions; without them LLVM would call a function that Numba cannot link."""
+    if config.CPU_NAME and llvmlite.binding.get_host_cpu_name() != config.CPU_NAME:
+        return "+f16c" in (config.CPU_FEATURES or "")  # compiling for another CPU than this one
     features = llvmlite.binding.get_host_cpu_features()
-    return bool(features.get("f16c") or features.get("avx512f") or features.get("fullfp16") or features.get("fp-armv8"))
+    return any(features.get(name) for name in ("f16c", "avx512f", "fullfp16", "fp-armv8"))
 
 
 def half_to_float(h: Value) -> Value:

@@ -241,12 +241,12 @@ def sigmoid(x: Array) -> Array:
 
 def relu(x: Array) -> Array:
     """x, 0 where x < 0; NaN stays."""
-    return np.where(x < 0, _constant(x, 0), x)
+    return np.maximum(x, _constant(x, 0))
 
 
 def relu6(x: Array) -> Array:
     """x limited to [0, 6]; NaN stays."""
-    return np.where(x < 0, _constant(x, 0), np.where(x > 6, _constant(x, 6), x))
+    return np.minimum(np.maximum(x, _constant(x, 0)), _constant(x, 6))
 
 
 def elu(x: Array) -> Array:
