@@ -1,4 +1,4 @@
-"""Faulty graphs and feeds through every door: TensorFlow's exception class, a message that names node and cause, and a session that works on."""
+"""Faulty graphs and feeds through every door: TensorFlow's exception class, a message naming node and cause, a session that works on."""
 
 from __future__ import annotations
 

@@ -247,7 +247,8 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int |
         if given is not None:
             value.shape[axis : axis + rank].assert_is_compatible_with(chosen.shape)
         lead = create("Prod", None, input=slice_helper(shape(value), builtins.slice(axis, axis + rank)), reduction_indices=[0]).outputs[0]
-        before, after = slice_helper(shape(value), builtins.slice(None, axis)), slice_helper(shape(value), builtins.slice(axis + rank, None))
+        before = slice_helper(shape(value), builtins.slice(None, axis))
+        after = slice_helper(shape(value), builtins.slice(axis + rank, None))
         merged = concat([before, [lead], after], 0)
         flat = create("Reshape", None, tensor=value, shape=merged).outputs[0]
         if given is not None:
