@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.dtypes import enum_name
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
 
@@ -32,6 +33,7 @@ class _Attempt:
     token: int | None = None
     manager: CancellationManager | None = None
     cancelled: bool = False
+    undo: Callable[[], None] = lambda: None  # gives back what a part of the operation took; called under the queue's lock
 
 
 class Store:
@@ -123,18 +125,15 @@ class Queue:
             raise errors.InvalidArgumentError(
                 None, None, f"Wrong number of components in tuple. Expected {len(self.dtypes)}, got {len(components)}"
             )
-        if many and not self.shapes:
-            raise errors.InvalidArgumentError(
-                None, None, f"{self.type_name}'s EnqueueMany requires the components to have specified shapes."
-            )
         for i, (value, shape) in enumerate(zip(components, self.shapes, strict=False)):
-            got = np.shape(value)[1:] if many else np.shape(value)
             if shape is None:
                 continue
-            if len(shape) != len(got) or any(d is not None and d != s for d, s in zip(shape, got, strict=True)):
-                want = "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
+            got = np.shape(value)
+            expected = (*np.shape(components[0])[:1], *shape) if many else shape
+            if len(expected) != len(got) or any(d is not None and d != s for d, s in zip(expected, got, strict=True)):
+                want = "[" + ",".join("?" if d is None else str(d) for d in expected) + "]"
                 raise errors.InvalidArgumentError(
-                    None, None, f"Shape mismatch in tuple component {i}. Expected {want}, got [{','.join(map(str, got))}]"
+                    None, None, f"Shape mismatch in tuple component {i}. Expected {want}, got [{','.join(map(str, np.shape(value)))}]"
                 )
 
     def enqueue(self, elements: list[Element], cancellation: CancellationManager, done: Done) -> None:
@@ -154,26 +153,27 @@ class Queue:
         """Take `count` elements (at most, when the queue is closed and up_to); `done(list of elements)`."""
         taken: list[Element] = []
 
+        def undo() -> None:
+            for element in taken:  # a failed dequeue takes nothing
+                self.store.put(element)
+            taken.clear()
+
         def attempt() -> Callable[[], None] | None:
+            ends = self.closed and not self._enqueues  # nothing will come any more
+            if ends and not up_to and len(self.store) < count - len(taken):
+                text = f"requested {count - len(taken)}, current size {len(self.store)}"  # as TensorFlow counts them
+                undo()
+                return lambda: done(self._insufficient(text))
             while len(taken) < count and len(self.store) > (0 if self.closed else self.min_after_dequeue):
                 taken.append(self.store.take())
-            if len(taken) == count:
+            if len(taken) == count or (ends and taken):
                 return lambda: done(taken)
-            if self.closed and not self._enqueues:
-                if up_to and taken:
-                    return lambda: done(taken)
-                size = len(taken) + len(self.store)
-                for element in taken:  # a failed dequeue takes nothing
-                    self.store.put(element)
-                error = errors.OutOfRangeError(
-                    None,
-                    None,
-                    f"{self.type_name} '_{self.name}' is closed and has insufficient elements (requested {count}, current size {size})",
-                )
-                return lambda: done(error)
-            return None
+            return (lambda: done(self._insufficient(f"requested {count}, current size 0"))) if ends else None
 
-        self._begin(_Attempt(attempt, done), self._dequeues, cancellation, "Dequeue operation was cancelled")
+        self._begin(_Attempt(attempt, done, undo=undo), self._dequeues, cancellation, "Dequeue operation was cancelled")
+
+    def _insufficient(self, counts: str) -> errors.OpError:
+        return errors.OutOfRangeError(None, None, f"{self.type_name} '_{self.name}' is closed and has insufficient elements ({counts})")
 
     def _begin(self, attempt: _Attempt, waiting: deque[_Attempt], cancellation: CancellationManager, cancelled: str) -> None:
         def cancel() -> None:
@@ -183,6 +183,8 @@ class Queue:
                     waiting.remove(attempt)
                 except ValueError:
                     return  # it is over
+                attempt.undo()
+            self._advance()
             attempt.done(errors.CancelledError(None, None, cancelled))
 
         attempt.manager = cancellation
@@ -214,26 +216,28 @@ class Queue:
                 attempt.manager.deregister(attempt.token)
             over()
 
-    def close(self, cancel_pending_enqueues: bool = True) -> None:
-        """No more enqueues; waiting ones go on unless cancelled; dequeues get what is left."""
-        cancelled: list[_Attempt] = []
+    def close(self) -> None:
+        """Refuse later enqueues and cancel waiting ones; dequeues get what is left."""
         with self._lock:
-            if cancel_pending_enqueues:
-                cancelled = list(self._enqueues)
-                self._enqueues.clear()
-                self.closed = True
-            else:
-                # pending enqueues still finish: mark after them
-                self._enqueues.append(_Attempt(self._mark_closed, lambda result: None))
+            cancelled = list(self._enqueues)
+            self._enqueues.clear()
+            self.closed = True
         for attempt in cancelled:
             if attempt.manager is not None:
                 attempt.manager.deregister(attempt.token)
             attempt.done(errors.CancelledError(None, None, "Enqueue operation was cancelled"))
         self._advance()
 
-    def _mark_closed(self) -> Callable[[], None]:
-        self.closed = True
-        return lambda: None
+    def close_after_enqueues(self, cancellation: CancellationManager, done: Done) -> None:
+        """Close once the enqueues that wait now are over; `done(())` then. Raises CancelledError when closed already."""
+
+        def attempt() -> Callable[[], None]:
+            if self.closed:
+                return lambda: done(errors.CancelledError(None, None, f"Queue '{self.name}' is already closed."))
+            self.closed = True
+            return lambda: done(())
+
+        self._begin(_Attempt(attempt, done), self._enqueues, cancellation, "Close operation was cancelled")
 
 
 def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
@@ -258,10 +262,13 @@ def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Shared queue '{name}' has component types {[d.name for d in queue.dtypes]} but requested component types were "
-            f"{[d.name for d in dtypes]}",
+            f"Shared queue '{name}' has component types {_names(queue.dtypes)} but requested component types were {_names(dtypes)}",
         )
     return queue
+
+
+def _names(dtypes: Sequence[DType]) -> str:
+    return ", ".join(enum_name(d)[3:].lower() for d in dtypes)
 
 
 @runtime_kernel("FIFOQueue", "FIFOQueueV2")
@@ -302,7 +309,7 @@ def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """As many elements as the components' first dimension says."""
     queue: Queue = inputs[0]
     components = [np.asarray(v) for v in inputs[1:]]
-    if any(c.ndim == 0 for c in components) or len({c.shape[0] for c in components}) > 1:
+    if any(c.ndim == 0 for c in components):
         raise errors.InvalidArgumentError(None, None, "All input tensors must have the same size in the 0th dimension.")
     queue.check_element(components, many=True)
     elements = [
@@ -325,7 +332,7 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
     queue: Queue = inputs[0]
     count = int(np.asarray(inputs[1]))
     if count < 0:
-        raise errors.InvalidArgumentError(None, None, f"{ctx.op} {ctx.name} requested {count} < 0 elements")
+        raise errors.InvalidArgumentError(None, None, f"Dequeue{'UpTo' if up_to else 'Many'}Op requested {count} < 0 elements")
     if len(queue.shapes) != len(queue.dtypes):
         raise errors.InvalidArgumentError(
             None, None, f"{queue.type_name}'s {'DequeueUpTo' if up_to else 'DequeueMany'} requires the components to have specified shapes."
@@ -376,11 +383,17 @@ def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     _dequeue_batch(ctx, inputs, done, up_to=True)
 
 
-@runtime_kernel("QueueClose", "QueueCloseV2")
-def close_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Refuse later enqueues."""
-    inputs[0].close(bool(ctx.attrs.get("cancel_pending_enqueues", False)))
-    return ()
+@blocking_kernel("QueueClose", "QueueCloseV2")
+def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+    """Refuse later enqueues: at once, cancelling those that wait, or when these are over. CancelledError when the queue is closed already."""
+    queue: Queue = inputs[0]
+    if not ctx.attrs.get("cancel_pending_enqueues", False):
+        queue.close_after_enqueues(ctx.step.cancellation, done)
+    elif queue.closed:
+        done(errors.CancelledError(None, None, f"Queue '{queue.name}' is already closed."))
+    else:
+        queue.close()
+        done(())
 
 
 @runtime_kernel("QueueIsClosed", "QueueIsClosedV2")

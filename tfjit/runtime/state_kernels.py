@@ -84,7 +84,8 @@ def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
     if current.shape == value.shape:
         return current
     if variable.is_resource:
-        text = f"Cannot update variable with shape {_brackets(current.shape)} using a Tensor with shape {_brackets(value.shape)}, shapes must be equal."
+        text = f"Cannot update variable with shape {_brackets(current.shape)} using a Tensor with shape {_brackets(value.shape)}"
+        text += ", shapes must be equal."
     else:
         text = "Parameters and update must be the same size: "
         text += f"the variable has shape {_brackets(current.shape)}, the update {_brackets(value.shape)}"
