@@ -360,8 +360,7 @@ def _concatenate(axis_value: np.ndarray, values: Arrays, name: str) -> np.ndarra
     for i, x in enumerate(values):
         if x.ndim != rank:
             invalid(
-                "ConcatOp : Ranks of all input tensors should match: "
-                f"shape[0] = {shape_text(values[0])} vs. shape[{i}] = {shape_text(x)}"
+                f"ConcatOp : Ranks of all input tensors should match: shape[0] = {shape_text(values[0])} vs. shape[{i}] = {shape_text(x)}"
             )
         for j in range(rank):
             if j != axis and x.shape[j] != values[0].shape[j]:
@@ -433,9 +432,7 @@ def _split_v(node: NodeSpec, inputs: Arrays) -> Arrays:
     num = node.attrs["num_split"]
     axis = int(split_dim.reshape(()))
     if sizes.size != num:
-        invalid(
-            f"size of the split_tensor must be 1-D and have the same elements as outputs got {sizes.ndim} -D and {sizes.size} elements"
-        )
+        invalid(f"size of the split_tensor must be 1-D and have the same elements as outputs got {sizes.ndim} -D and {sizes.size} elements")
     if not -x.ndim <= axis < x.ndim:
         invalid(f"-input rank(-{x.ndim}) <= split_dim < input rank ({x.ndim}), but got {axis}")
     axis %= x.ndim
@@ -484,10 +481,7 @@ def _paddings(x: np.ndarray, paddings: np.ndarray) -> list[tuple[int, int]]:
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         invalid(f"paddings must be a matrix with 2 columns: {shape_text(paddings)}")
     if paddings.shape[0] != x.ndim:
-        invalid(
-            "The first dimension of paddings must be the rank of inputs"
-            f"{shape_text(paddings)} {shape_text(x)}"
-        )
+        invalid(f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)} {shape_text(x)}")
     pairs = [(int(a), int(b)) for a, b in paddings]
     for before, after in pairs:
         if before < 0 or after < 0:

@@ -131,8 +131,7 @@ def _set_diag(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"input must be at least 2-dim, received shape: {shape_text(x)}")
     if diagonal.shape != (*x.shape[:-2], min(x.shape[-2:])):
         invalid(
-            "must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but received "
-            f"{shape_text(x)} and {shape_text(diagonal)}"
+            f"must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but received {shape_text(x)} and {shape_text(diagonal)}"
         )
     out = x.copy()
     at = np.arange(diagonal.shape[-1])

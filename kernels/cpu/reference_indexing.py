@@ -225,9 +225,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (out,)
 
 
-@reference(
-    "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate", "ScatterNdNonAliasingAdd"
-)
+@reference("TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate", "ScatterNdNonAliasingAdd")
 def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = inputs[0].copy()
     kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")

@@ -212,8 +212,6 @@ def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (contiguous(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
 
 
-
-
 @reference("AccumulateNV2")
 def _accumulate(node: NodeSpec, inputs: Arrays) -> Arrays:
     for i, x in enumerate(inputs):

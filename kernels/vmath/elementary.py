@@ -142,7 +142,9 @@ def _log1p_mantissa64(f: Value, e: Value, correction: Value | None = None) -> Va
     tail = s * (hf + z * polynomial(z, c.LOG64)) + e * low
     if correction is not None:
         tail = tail + correction
-    return e.mad(high, -((hf - tail) - f))
+    # e ln2 is 0 or larger than f, so the sum splits exactly, and what was lost joins the small terms
+    total, lost = fast_two_sum(e * high, f)
+    return total + (lost - (hf - tail))
 
 
 @scalar("f32", "f64")

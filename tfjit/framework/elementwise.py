@@ -337,4 +337,3 @@ BY_OP: Final[Mapping[str, Elementwise]] = MappingProxyType({row.op: row for row 
 def lookup(op: str) -> Elementwise | None:
     """The row of an op type, or None."""
     return BY_OP.get(op)
-

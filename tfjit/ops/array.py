@@ -659,7 +659,7 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
         columns = num_rows if square else num_columns
         fixed = all(isinstance(n, (int, np.integer)) for n in (num_rows, columns)) and not isinstance(batch_shape, Tensor)
         if fixed:
-            front = [int(n) for n in batch_shape or ()]
+            front: Any = [int(n) for n in batch_shape or ()]
             diagonal: Any = [*front, min(num_rows, columns)]
             full: Any = [*front, num_rows, columns]
         else:
