@@ -74,7 +74,7 @@ _MODULES = {
     "train": "tfjit.client.train",
 }
 _SUBMODULES = (
-    *("cli", "client", "demo", "framework", "inspection", "kernels", "model_file"),
+    *("cli", "client", "demo", "framework", "inspection", "kernels"),
     *("ops", "passes", "progress", "protos", "runtime", "timeline"),
 )
 # What a TF1 program may look for and will not find yet, by the feature it takes.

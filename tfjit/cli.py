@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from tfjit.model_file import ModelFile
+    from tfjit.client.model_file import ModelFile
 
 
 class UsageError(Exception):
@@ -173,7 +173,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _read_model(name: str) -> ModelFile:
-    from tfjit.model_file import read_model
+    from tfjit.client.model_file import read_model
 
     try:
         return read_model(name)

@@ -10,7 +10,7 @@ from tfjit.framework.dtypes import as_dtype
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tfjit.model_file import ModelFile
+    from tfjit.client.model_file import ModelFile
 
 _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "TemporaryVariable"})

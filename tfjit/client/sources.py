@@ -34,56 +34,32 @@ def graph_from(source: Any) -> Any:
 
 def graph_def_from(source: Any) -> Any:
     """The GraphDef in a message, its bytes, or a file. MetaGraphDefs give their graph_def."""
+    from tfjit.client.model_file import parse_model, read_model
     from tfjit.protos import GraphDef
 
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.exists():
             raise errors.NotFoundError(None, None, f"{path}; No such file or directory")
-        if path.is_dir():
+        model = read_model(path, faulty=True)
+        if model.kind == "SavedModel":
             raise errors.UnimplementedError(
-                None, None, f"{path} is a folder: loading a SavedModel is not supported yet; freeze it into a GraphDef file."
+                None, None, f"{path} is a SavedModel, which cannot be loaded yet; freeze it into a GraphDef file."
             )
-        return _parse(path.read_bytes(), str(path), meta=path.suffix == ".meta")
+        return model.graph_def
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _parse(bytes(source), "the bytes given")
+        content = bytes(source)
+        if not content:
+            return GraphDef()
+        _, source = parse_model(content, faulty=True)
     descriptor = getattr(source, "DESCRIPTOR", None)
-    if descriptor is not None:
-        if descriptor.name == "MetaGraphDef":
-            source = source.graph_def
-        elif descriptor.name != "GraphDef":
-            raise TypeError(f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}")
-        if isinstance(source, GraphDef):
-            return source
-        return _parse(source.SerializeToString(), "the message given")
-    raise TypeError(f"graph must be a tf.Graph, but got {type(source)}")
-
-
-def _parse(data: bytes, where: str, meta: bool | None = None) -> Any:
-    from google.protobuf.message import DecodeError
-
-    from tfjit.protos import GraphDef, MetaGraphDef
-
-    def decode(kind: Any) -> Any:
-        message = kind()
-        try:
-            message.ParseFromString(data)
-        except DecodeError:
-            return None
-        return message
-
-    graph_def = None if meta else decode(GraphDef)
-    # A MetaGraphDef read as a GraphDef has its meta_info_def taken for a node without name and op.
-    if graph_def is not None and graph_def.node and all(node.name and node.op for node in graph_def.node):
-        return graph_def
-    meta_graph = None if meta is False else decode(MetaGraphDef)
-    if meta_graph is not None and meta_graph.graph_def.node:
-        return meta_graph.graph_def
-    if graph_def is not None and (graph_def.node or not data):
-        return graph_def
-    raise errors.InvalidArgumentError(
-        None, None, f"{where} ({len(data)} bytes) cannot be parsed as a GraphDef or MetaGraphDef: it is truncated or something else."
-    )
+    if descriptor is None:
+        raise TypeError(f"graph must be a tf.Graph, but got {type(source)}")
+    if descriptor.name == "MetaGraphDef":
+        source = source.graph_def
+    elif descriptor.name != "GraphDef":
+        raise TypeError(f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}")
+    return source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
 
 
 def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from tfjit.client.model_file import read_model
 from tfjit.framework import errors
-from tfjit.model_file import read_model
 from tfjit.protos import GraphDef, MetaGraphDef, SavedModel
 
 
@@ -67,7 +67,7 @@ def test_read_model_refuses_other_files(content: bytes, tmp_path: Path) -> None:
 def test_read_model_refuses_a_truncated_graph(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.pb"
     path.write_bytes(digits.read_bytes()[:20_000])
-    with pytest.raises(errors.InvalidArgumentError, match=r"cut.pb \(20,000 bytes\) is not a GraphDef"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"cut.pb \(20000 bytes\) cannot be parsed as a GraphDef"):
         read_model(path)
 
 

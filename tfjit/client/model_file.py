@@ -1,4 +1,4 @@
-"""Read a model from a file: a GraphDef, a MetaGraphDef or a SavedModel, binary or text."""
+"""A model's message from a file or its bytes: a GraphDef, a MetaGraphDef or a SavedModel, binary or (in a file) text."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ModelFile:
         return self.message.signature_def if isinstance(self.message, MetaGraphDef) else {}
 
 
-def read_model(path: str | Path) -> ModelFile:
+def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
     """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one tagged "serve", else the first).
 
-    Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or only part of one.
+    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or only part of one.
     """
     path = Path(path)
     if path.is_dir():
@@ -50,7 +50,7 @@ def read_model(path: str | Path) -> ModelFile:
             raise errors.InvalidArgumentError(None, None, f"{path} is a folder without saved_model.pb, so it is not a SavedModel.")
         path = inside[0]
     content = path.read_bytes()
-    kind, message = _parse_text(path, content) if path.suffix in (".pbtxt", ".txt") else _parse(path, content)
+    kind, message = _parse_text(path, content) if path.suffix in (".pbtxt", ".txt") else parse_model(content, str(path), faulty=faulty)
     if isinstance(message, SavedModel):
         message = _choose(message, path)
     graph = message.graph_def if isinstance(message, MetaGraphDef) else message
@@ -77,8 +77,13 @@ def _parse_text(path: Path, content: bytes) -> tuple[str, Any]:
     raise errors.InvalidArgumentError(None, None, f"{path} is not the text of a model.\n  " + "\n  ".join(reasons))
 
 
-def _parse(path: Path, content: bytes) -> tuple[str, Any]:
-    """The message whose form fits. A wire format has no magic number, and the three share field numbers: the content decides."""
+def parse_model(content: bytes, where: str = "the bytes given", *, faulty: bool = False) -> tuple[str, Any]:
+    """(kind, message) of the message whose form fits. Raises InvalidArgumentError when none does; `where` says of what.
+
+    A wire format has no magic number, and the three share field numbers: the content decides. faulty: a GraphDef whose nodes lack names
+    or ops will do, since its import says what is wrong with which node.
+    """
+    parsed: list[Message] = []
     for message_class in (GraphDef, MetaGraphDef, SavedModel):
         try:
             message = message_class.FromString(content)
@@ -86,8 +91,15 @@ def _parse(path: Path, content: bytes) -> tuple[str, Any]:
             continue
         if _fits(message):
             return message_class.DESCRIPTOR.name, message
+        parsed.append(message)
+    if faulty:
+        for message in parsed:
+            if isinstance(message, GraphDef) and any(node.name or node.op for node in message.node):
+                return "GraphDef", message
     raise errors.InvalidArgumentError(
-        None, None, f"{path} ({len(content):,} bytes) is not a GraphDef, MetaGraphDef or SavedModel, or only a part of one."
+        None,
+        None,
+        f"{where} ({len(content)} bytes) cannot be parsed as a GraphDef, MetaGraphDef or SavedModel: it is truncated or something else.",
     )
 
 
