@@ -1,7 +1,7 @@
 """Casts between dtypes, with the results x86's conversion instructions give where C leaves them open.
 
-A float outside the range of int32 or wider becomes the integer with only its top bit set; narrower integers go through int32 and
-saturate. (TensorFlow's packet code does that; its scalar tail wraps instead.)
+A float outside the range of int32 (int64, uint64) becomes the integer with only its top bit set. Narrower integers are the low bits
+of the int32, uint32 of the int64. (That is TensorFlow's scalar code; its packets saturate narrow integers instead.)
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ def _float_to_wide_int(x: Value, kind: str) -> Value:
         shifted = where(inside, where(upper, x - 2.0**63, x), 0.0)
         value = shifted.to("i64")
         value = where(upper, value ^ -(2**63), value).as_kind("u64")
-    elif kind == "u32":
-        inside = (x > low - 1) & (x < high)
-        value = where(inside, x, 0.0).to("i64").to("i32").as_kind("u32")
     else:
         inside = (x > low - 1 if x.bits == 64 and bits == 32 else x >= low) & (x < high)
         value = where(inside, x, 0.0).to(kind)
@@ -50,12 +47,8 @@ def convert(x: Value | Complex, kind: str) -> Value | Complex:
         return x.as_kind("u1").to(kind)
     if not x.is_float or kind[0] == "f":
         return x.to(kind)
-    if kind in ("i8", "i16", "u8", "u16"):
-        bits = int(kind[1:])
-        low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        wide = _float_to_wide_int(x, "i32")
-        return where(wide < low, low, where(wide > high, high, wide)).to(kind)
-    return _float_to_wide_int(x, kind)
+    through = {"i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32", "u32": "i64"}.get(kind, kind)
+    return _float_to_wide_int(x, through).to(kind)
 
 
 def _register(kind: str) -> None:

@@ -385,7 +385,7 @@ TRUNCATED_BITS = {("float32", "float16"): 13, ("float32", "bfloat16"): 16, ("flo
 
 
 def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
-    """x in another dtype; a float outside the integer's range becomes what x86's packed conversions make of it."""
+    """x in another dtype; a float outside the integer's range becomes what x86's scalar conversions make of it."""
     target = np.dtype(DstT.as_numpy_dtype)
     dropped = TRUNCATED_BITS.get((x.dtype.name, target.name)) if Truncate else None
     if dropped:
@@ -398,14 +398,13 @@ def cast(x: Array, DstT: DType, Truncate: bool = False) -> Array:
         x = x.real
     if target.kind not in "iu" or x.dtype.kind in "iub":
         return x.astype(target)
-    if target.itemsize < 4:
-        limits = np.iinfo(target)
-        return np.clip(_float_to_int(x, np.dtype(np.int32)), limits.min, limits.max).astype(target)
-    return _float_to_int(x, target)
+    if target == np.uint32:
+        return _float_to_int(x, np.dtype(np.int64)).astype(target)
+    return _float_to_int(x, target if target.itemsize >= 4 else np.dtype(np.int32)).astype(target)
 
 
 def _float_to_int(x: Array, target: np.dtype[Any]) -> Array:
-    """Truncated; out of range gives the integer with only its top bit set. Unsigned types take negative values modulo 2^bits."""
+    """Truncated to int32, int64 or uint64; out of range gives the integer with only its top bit set. Negative uint64 wrap."""
     bits = 8 * target.itemsize
     wide = np.trunc(x.astype(np.float64))
     high = 2.0**bits if target.kind == "u" else 2.0 ** (bits - 1)
