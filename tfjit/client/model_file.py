@@ -41,7 +41,8 @@ class ModelFile:
 def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
     """The model in `path`: a file, or the folder of a SavedModel (of its meta graphs, the one tagged "serve", else the first).
 
-    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or only part of one.
+    faulty: as in `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it holds no model or
+    only part of one.
     """
     path = Path(path)
     if path.is_dir():

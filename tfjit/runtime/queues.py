@@ -385,7 +385,7 @@ def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueClose", "QueueCloseV2")
 def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Refuse later enqueues: at once, cancelling those that wait, or when these are over. CancelledError when the queue is closed already."""
+    """Refuse later enqueues: at once, cancelling those that wait, or when these are over. CancelledError when closed already."""
     queue: Queue = inputs[0]
     if not ctx.attrs.get("cancel_pending_enqueues", False):
         queue.close_after_enqueues(ctx.step.cancellation, done)
