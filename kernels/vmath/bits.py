@@ -62,10 +62,11 @@ def round_bf16(x: Value) -> Value:
 @functools.cache
 def _converts_half() -> bool:
     """Whether the CPU has half <-> float instructions; without them LLVM would call a function that Numba cannot link."""
-    if config.CPU_NAME and llvmlite.binding.get_host_cpu_name() != config.CPU_NAME:
-        return "+f16c" in (config.CPU_FEATURES or "")  # compiling for another CPU than this one
-    features = llvmlite.binding.get_host_cpu_features()
-    return any(features.get(name) for name in ("f16c", "avx512f", "fullfp16", "fp-armv8"))
+    name, features = getattr(config, "CPU_NAME", None), getattr(config, "CPU_FEATURES", None)  # Numba sets them at import
+    if name and llvmlite.binding.get_host_cpu_name() != name:
+        return "+f16c" in (features or "")  # compiling for another CPU than this one
+    found = llvmlite.binding.get_host_cpu_features()
+    return any(found.get(feature) for feature in ("f16c", "avx512f", "fullfp16", "fp-armv8"))
 
 
 def half_to_float(h: Value) -> Value:

@@ -94,9 +94,9 @@ def parse_model(content: bytes, where: str = "the bytes given", *, faulty: bool 
             return message_class.DESCRIPTOR.name, message
         parsed.append(message)
     if faulty:
-        for message in parsed:
-            if isinstance(message, GraphDef) and any(node.name or node.op for node in message.node):
-                return "GraphDef", message
+        for candidate in parsed:
+            if isinstance(candidate, GraphDef) and any(node.name or node.op for node in candidate.node):
+                return "GraphDef", candidate
     raise errors.InvalidArgumentError(
         None,
         None,
