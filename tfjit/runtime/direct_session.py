@@ -266,6 +266,8 @@ class DirectSession(BackendSession):
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
+        if self.config is not None and self.config.operation_timeout_in_ms > 0:
+            return super().prepare(feeds, fetches, targets)  # every step has its own deadline
         plan = self.plan(feeds, fetches, targets)
         feed_order = [list(feeds).index(name) for name in plan.feeds]
         fetch_order = [plan.fetches.index(name) for name in fetches]
