@@ -120,8 +120,6 @@ class DirectSession(BackendSession):
         """Free plans, resources and own threads. Waits for running steps, which `close` has cancelled."""
         for run in list(self._partial_runs.values()):  # steps that nobody continues
             run.end()
-        for run in list(self._partial_runs.values()):
-            run.end()
         with self._idle:
             self._idle.wait_for(lambda: self._running == 0)
         with self._plan_lock:
