@@ -51,7 +51,7 @@ class NodeSpec:
     attrs: Python values (see framework/attrs.py): DType, TensorShape, bytes, int, float, bool, ndarray, tuples of them.
     constants: inputs whose value is known while planning, by input index. They are also ordinary inputs.
     inputs: a reference or resource input stands here as the dtype and shape of its variable; the kernel's pointer is the
-        variable's own buffer, which it may update in place (NativeCall.mutates).
+        variable's own buffer, which it may update in place; a reference output is that variable and has no buffer of its own.
     state: the node's persistent bytes in this session (see `initial_state`), None for stateless nodes and while building.
     """
 
@@ -109,8 +109,6 @@ class NativeCall:
         (same byte size, and element i of the output needs that input at element i only).
     temp_bytes: sizes of scratch buffers (64-byte aligned).
     constants: arrays made while planning (packed weights, tables), kept alive with the plan, never written.
-    mutates: inputs (variables) whose buffers the call writes.
-    aliases: (output index, input index) pairs: the output is that input's buffer itself (a reference passed through).
     bytes_moved, flops: for `explain` and the cost model.
     """
 
@@ -118,8 +116,6 @@ class NativeCall:
     in_place: tuple[tuple[int, int], ...] = ()
     temp_bytes: tuple[int, ...] = ()
     constants: tuple[np.ndarray, ...] = ()
-    mutates: tuple[int, ...] = ()
-    aliases: tuple[tuple[int, int], ...] = ()
     bytes_moved: int = 0
     flops: int = 0
 

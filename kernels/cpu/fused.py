@@ -96,8 +96,6 @@ def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
         call,
         launches=tuple(replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in call.launches),
         in_place=tuple((out, order[k]) for out, k in call.in_place),
-        mutates=tuple(order[k] for k in call.mutates),
-        aliases=tuple((out, order[k]) for out, k in call.aliases),
     )
 
 

@@ -137,7 +137,7 @@ def _assigned(name: str, body: str) -> bool:
 
 def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
     roles = update.inputs.split()
-    written = tuple(i for i, role in enumerate(roles) if role.startswith("*"))
+    written = sum(1 for role in roles if role.startswith("*"))
 
     def build(node: NodeSpec) -> NativeCall:
         var = node.inputs[0]
@@ -151,11 +151,10 @@ def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
         flag = bool(update.flag) and bool(node.attrs.get(update.flag, update.flag == "update_slots"))
         source = update_source(name, update, kind, flag)
         words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
-        moved = var.nbytes * (2 * len(written) + sum(1 for r in roles if r.endswith("[]")))
+        moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
         cost = FIXED_NS + traffic_ns(moved) + 0.3 * var.size * (1 if kind == "f32" else 2)
         launch = Launch(source, words, chunks=chunks_for(cost, max(1, var.size // _MIN_CHUNK)), cost_ns=cost)
-        aliases = ((0, 0),) if node.outputs else ()
-        return NativeCall((launch,), mutates=written, aliases=aliases, bytes_moved=moved, flops=8 * var.size)
+        return NativeCall((launch,), bytes_moved=moved, flops=8 * var.size)
 
     return build
 

@@ -81,7 +81,6 @@ class BaseSession:
         self._sent_names: set[str] = set()
         self._extend_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._default: _DefaultSession | None = None
         self._backend = new_session(SessionOptions(target=self._target, config=self._config))
         self._closed = False
 

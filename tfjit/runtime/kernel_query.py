@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
-
-from tfjit.kernels.registry import find_native, find_reference
-from tfjit.runtime.lowering import DATAFLOW_OPS, NOTHING_OPS, VIEW_OPS
-from tfjit.runtime.op_kernel import find_runtime_kernel
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
     from tfjit.passes.context import HasKernel
-
-# Computed by the session itself rather than by a kernel.
-_BUILT_IN: Final = VIEW_OPS | NOTHING_OPS | DATAFLOW_OPS | {"Const", "_Arg", "_Retval", "Placeholder", "PlaceholderV2", "IdentityN"}
 
 
 def has_kernel(priorities: Mapping[str, int]) -> HasKernel:
@@ -25,15 +18,6 @@ def has_kernel(priorities: Mapping[str, int]) -> HasKernel:
     """
 
     def query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
-        if device_type not in priorities:
-            return None
-        if device_type == "CPU":
-            return priorities["CPU"]
-        return None
+        return priorities.get("CPU") if device_type == "CPU" else None
 
     return query
-
-
-def is_computable(op: str) -> bool:
-    """Whether anything in tfjit computes the op."""
-    return op in _BUILT_IN or find_native(op) is not None or find_reference(op) is not None or find_runtime_kernel(op) is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_initial_state, find_native, find_reference
+from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
 
@@ -332,11 +332,6 @@ def native_call(spec: NodeSpec) -> tuple[NativeCall | None, str]:
         return builder(spec), ""
     except Unsupported as unsupported:
         return None, str(unsupported)
-
-
-def has_state(op: str) -> bool:
-    """Whether nodes of this op keep persistent bytes in the session."""
-    return find_initial_state(op) is not None
 
 
 def _copy_out(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

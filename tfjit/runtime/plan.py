@@ -11,13 +11,12 @@ import os
 import queue
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.kernels.registry import NativeCall
 from tfjit.kernels.store import store
 from tfjit.runtime.config import jit_mode
 from tfjit.runtime.lowering import Lowered, NotStatic, build_calls, lower
@@ -232,12 +231,6 @@ class Variant:
             if self.dataflow is None:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
             return self.dataflow
-
-    def native_calls(self) -> Mapping[str, NativeCall]:
-        """node -> the compiled launches that serve (or will serve) it."""
-        if self.lowered is None:
-            return {}
-        return {i.node.name: i.call for i in self.lowered.instructions if i.call is not None}
 
 
 class Plan:
