@@ -281,3 +281,15 @@ def test_run_metadata_and_timeouts(world: Graph) -> None:
         with pytest.raises(tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"):
             session.run(dequeue, options=tf1.RunOptions(timeout_in_ms=100))
         assert session.run([enqueue, dequeue]) == [None, 4.0]
+
+
+def test_partial_runs_that_nobody_continues_hold_nobody_up() -> None:
+    graph = tf1.Graph()
+    with graph.as_default():
+        a = tf1.placeholder(tf.float32, [], name="a")
+        b = tf.add(a, 1.0, name="b")
+    config = tf1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+    with tfjit.Session(graph=graph, config=config) as session:
+        for _ in range(5):
+            session.partial_run_setup([b], [a])
+        assert session.partial_run(session.partial_run_setup([b], [a]), b, {a: 2}) == 3

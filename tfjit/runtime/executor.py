@@ -46,7 +46,8 @@ class DataflowPlan:
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
         """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
         run = _Run(self.executors, context, pool)
-        pool.schedule(run.run_quietly)
+        # a thread of its own: it waits for the caller between the parts, and steps that nobody continues would use the pool up
+        threading.Thread(target=run.run_quietly, name="tfjit-partial-run", daemon=True).start()
         return run
 
     def _fetch_count(self) -> int:
