@@ -73,7 +73,8 @@ class Oracle:
         """(outputs, "") or (None, message)"""
         feeds, op = self.nodes[index]
         try:
-            out = self.session.run(list(op.outputs), dict(zip(feeds, case.inputs)))
+            # copies: TensorFlow takes a fed array that is well aligned as it is, and its Inplace ops write into it
+            out = self.session.run(list(op.outputs), dict(zip(feeds, [np.copy(v) for v in case.inputs])))
             return [np.asarray(v, object) if isinstance(v, bytes) else np.asarray(v) for v in out], ""
         except self.tf.errors.OpError as error:
             return None, error.message
