@@ -37,6 +37,10 @@ class FeedSlot:
         Raises TypeError and ValueError with TensorFlow's texts.
         """
         if self.is_object:
+            if isinstance(value, (bool, int, float, str, bytes, list, tuple, np.generic, np.ndarray)):
+                raise TypeError(
+                    f"Cannot feed {type(value).__name__} for Tensor {self.name} of dtype {self.dtype.name}: it takes a fetched handle"
+                )
             return value
         if type(value) is np.ndarray and value.dtype is self.np_dtype:
             array = value
@@ -60,7 +64,8 @@ class FeedSlot:
             self._check_int(value)
         if self.dtype.name == "string":
             return _to_strings(value, self.name)
-        return np.asarray(value, self.np_dtype, "C")
+        # numbers are converted as an array, as TensorFlow does: what does not fit wraps round or becomes infinite
+        return np.asarray(np.asarray(value).astype(self.np_dtype, copy=False), order="C")
 
     def _check_int(self, value: int) -> None:
         try:
@@ -109,7 +114,7 @@ def resolve_feeds(graph: Any, feed_dict: Any) -> list[tuple[FeedSlot, Callable[[
 
     Raises TypeError with TensorFlow's texts for keys that name no tensor of the graph, ValueError for tensors that cannot be fed.
     """
-    resolved = []
+    resolved: dict[str, tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]] = {}  # a tensor named twice takes its last value
     if not isinstance(feed_dict, Mapping):
         raise TypeError(f"Argument `feed_dict` must be a dictionary, got {type(feed_dict).__name__}")
     for key, value in feed_dict.items():
@@ -118,11 +123,11 @@ def resolve_feeds(graph: Any, feed_dict: Any) -> list[tuple[FeedSlot, Callable[[
             pairs = list(conversion(key, value))
             for i, (tensor, _) in enumerate(pairs):
                 element = _fed_tensor(graph, tensor)
-                resolved.append((feed_slot(element), _part_of(key, conversion, i), element))
+                resolved[element.name] = (feed_slot(element), _part_of(key, conversion, i), element)
             continue
         element = _fed_tensor(graph, key)
-        resolved.append((feed_slot(element), _item(key), element))
-    return resolved
+        resolved[element.name] = (feed_slot(element), _item(key), element)
+    return list(resolved.values())
 
 
 def _item(key: Any) -> Callable[[Mapping[Any, Any]], Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,22 @@ def register_session_run_conversion_functions(
     _CONVERSIONS.insert(0, (tensor_type, fetch_function, feed_function or no_feed, feed_function_for_partial_run or no_feed))
 
 
+def _conversions(x: Any) -> Iterator[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]]:
+    """Our conversions, and for an object of a TensorFlow type those that TensorFlow's own sessions use (SparseTensor, RaggedTensor ...)."""
+    yield from _CONVERSIONS
+    sessions = sys.modules.get("tensorflow.python.client.session")
+    if sessions is not None and not isinstance(x, str):
+        yield from (entry for entry in getattr(sessions, "_REGISTERED_EXPANSIONS", ()) if entry[0] is not object)
+
+
+def is_converted(x: Any) -> bool:
+    """Whether `run` takes the object apart by a registered conversion."""
+    return any(isinstance(x, known) for known, *_ in _conversions(x))
+
+
 def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None:
     """The feed function of a registered type, or None."""
-    for known, _, feed, _ in _CONVERSIONS:
+    for known, _, feed, _ in _conversions(key):
         if isinstance(key, known):
             return feed
     return None
@@ -83,7 +97,7 @@ class FetchMapper:
             parts = [self._map(getattr(fetch, n)) for n in names]
             cls = type(fetch)
             return lambda values: cls(*[part(values) for part in parts])
-        for known, fetch_function, _, _ in _CONVERSIONS:
+        for known, fetch_function, _, _ in _conversions(fetch):
             if isinstance(fetch, known):
                 elements, contract = fetch_function(fetch)
                 parts = [self._map(e) for e in elements]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
-from tfjit.client.fetches import FetchMapper, Leaf
+from tfjit.client.fetches import FetchMapper, Leaf, is_converted
 from tfjit.client.sources import extend_backend, graph_from, to_config
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
@@ -173,7 +174,7 @@ class BaseSession:
             return _fed_only_entry(leaves, feeds, fed, rebuild), keep
         runner = backend.prepare([slot.name for slot, _, _ in feeds], tensors, targets)
         slots = [slot for slot, _, _ in feeds]
-        direct = len(feeds) == len(feed_dict or ())
+        direct = len(feeds) == len(feed_dict or ()) and not any(is_converted(key) for key in feed_dict or ())
         if direct and len(tensors) == len(leaves):
             if len(leaves) == 1 and type(fetches) not in (list, tuple) and flat:
                 return _single_entry(slots, runner), keep
@@ -331,10 +332,12 @@ class BaseSession:
         return _DefaultSession(self)
 
     def __del__(self) -> None:
-        try:  # noqa: SIM105  contextlib may be gone when the interpreter ends
+        if sys is None or sys.is_finalizing():
+            return  # daemon threads, which a close would wait for, run no more; the process frees all there is
+        try:  # noqa: SIM105  what goes wrong here nobody could handle
             self.close()
         except Exception:
-            pass  # nobody could handle it here
+            pass
 
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
@@ -425,7 +428,9 @@ def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
 
 def _is_leaf(x: Any) -> bool:
     """Whether the object stands for the same graph element for as long as it lives."""
-    return isinstance(x, str) or (hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)))
+    if isinstance(x, str):
+        return True
+    return hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)) and not is_converted(x)
 
 
 def _as_fetched(array: Any) -> Any:
