@@ -18,6 +18,7 @@ help:
 	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... is passed on)"
 	@echo "make lint, make types, make test, make format      one of these alone"
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
+	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
 	@echo "make dist      sdist and wheel in build/dist"
 	@echo "make clean     remove what was built; make distclean also removes $(VENV)"
@@ -60,6 +61,9 @@ test: $(TEST)
 
 bench: $(TEST)
 	$(BIN)/python -m benchmarks $(BENCH)
+
+ulp: $(BASE)
+	$(BIN)/python -m tfjit.kernels.ulp $(ULP)
 
 # The versions are fixed: this generator's code loads on protobuf 5, 6 and 7.
 $(PROTOC):
