@@ -256,13 +256,13 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@settings(max_examples=60, **OPTIONS)
+@settings(max_examples=150, **OPTIONS)
 @given(graphs())
 def test_without_compilation(case: tuple[Drawn, list[Any]]) -> None:
     check(*case, {name: MODES[name] for name in ("reference", "plain dataflow")})
 
 
-@settings(max_examples=25, **OPTIONS)
+@settings(max_examples=60, **OPTIONS)
 @given(graphs())
 def test_compiled(case: tuple[Drawn, list[Any]]) -> None:
     check(*case, {name: MODES[name] for name in ("fused", "unfused")})

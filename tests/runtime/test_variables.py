@@ -169,7 +169,7 @@ def initialised_from_another() -> list[Step]:
 
 
 @course
-def tests_of_initialisation() -> list[Step]:
+def initialisation() -> list[Step]:
     a, b, c = ref("a", V), res("b", V), ref("c", 3)
     flags = [tf1.is_variable_initialized(a), tf.raw_ops.VarIsInitializedOp(resource=b.handle), tf1.is_variable_initialized(c)]
     names = tf1.report_uninitialized_variables()

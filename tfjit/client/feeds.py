@@ -64,6 +64,8 @@ class FeedSlot:
             self._check_int(value)
         if self.dtype.name == "string":
             return _to_strings(value, self.name)
+        if (type(value) is float and self.np_dtype.kind == "f") or type(value) is int:
+            return np.asarray(value, self.np_dtype)
         # numbers are converted as an array, as TensorFlow does: what does not fit wraps round or becomes infinite
         return np.asarray(np.asarray(value).astype(self.np_dtype, copy=False), order="C")
 
