@@ -159,6 +159,43 @@ def test_an_error_on_one_device_ends_the_step_on_both() -> None:
             assert session.run(after, {zero: 1}) == 2
 
 
+def test_a_conditional_across_devices() -> None:
+    """What is not taken on one device is heard of on the other, through data and through control edges."""
+    graph = tf1.Graph()
+    tf1.disable_control_flow_v2()
+    try:
+        with graph.as_default():
+            p, x = tf1.placeholder(tf.bool, []), tf1.placeholder(tf.float32, [2])
+
+            def taken() -> Any:
+                with tf.device("/cpu:1"):
+                    y = tf.tanh(x * 2.0)
+                with tf.device("/cpu:0"), tf.control_dependencies([y]):
+                    z = x + 1.0
+                with tf.device("/cpu:1"):
+                    return z * y
+
+            with tf.device("/cpu:0"):
+                out = tf1.cond(p, taken, lambda: x - 1.0)
+            with tf.device("/cpu:1"):
+                after = out * 3.0
+            no, yes = tf.raw_ops.Switch(data=x, pred=p)
+            with tf.device("/cpu:1"):
+                dead, live = tf.negative(yes), tf.negative(no)
+    finally:
+        tf1.enable_control_flow_v2()
+    for make in (tf1.Session, tfjit.Session):
+        with make(graph=graph, config=config()) as session:
+            for _ in range(2):
+                y = np.tanh([2.0, 4.0])
+                np.testing.assert_allclose(session.run(after, {p: True, x: [1, 2]}), np.array([2, 3]) * y * 3, rtol=1e-6)
+                np.testing.assert_allclose(session.run(after, {p: False, x: [1, 2]}), [0, 3])
+                np.testing.assert_allclose(session.run(dead, {p: True, x: [1, 2]}), [-1, -2])
+                with pytest.raises(Exception, match=r"Retval\[0\] does not have value"):
+                    session.run(dead, {p: False, x: [1, 2]})
+                np.testing.assert_allclose(session.run(live, {p: False, x: [1, 2]}), [-1, -2])
+
+
 def test_no_cpu_devices() -> None:
     with pytest.raises(tfjit.errors.NotFoundError, match="No CPU devices are available in this process"):
         tfjit.Session(graph=tfjit.Graph(), config=tf1.ConfigProto(device_count={"CPU": 0}))

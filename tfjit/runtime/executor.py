@@ -132,6 +132,9 @@ class _Run:
             # draining: nothing more is computed, and nothing is propagated; what is outstanding empties by itself
             return
         if tagged.is_dead and not item.is_transfer and not item.is_merge:
+            if item.node.op == "_Retval":
+                self._fail(errors.InvalidArgumentError(None, None, f"Retval[{item.node.attrs['index']}] does not have value"))
+                return
             self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
             return
         if item.is_merge:
@@ -144,7 +147,8 @@ class _Run:
                 self._start_blocking(executor, propagator, tagged, runner)
                 return
             start = time.perf_counter_ns()
-            outputs = runner.run(self.context, tagged.inputs, tagged.frame_iteration)
+            inputs = [DEAD] * len(tagged.inputs) if tagged.is_dead else tagged.inputs  # only a send gets here dead
+            outputs = runner.run(self.context, inputs, tagged.frame_iteration)
             elapsed = time.perf_counter_ns() - start
         except Exception as error:
             self._fail(kernel_error(error, item.node.op, item.node.name, tagged.inputs))

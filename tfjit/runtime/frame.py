@@ -21,6 +21,7 @@ _ENTER: Final = frozenset({"Enter", "RefEnter"})
 _EXIT: Final = frozenset({"Exit", "RefExit"})
 _NEXT: Final = frozenset({"NextIteration", "RefNextIteration"})
 _MERGE: Final = frozenset({"Merge", "RefMerge"})
+_TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})  # these run when dead: the other side must hear of it
 _MISSING: Final = object()
 
 
