@@ -177,6 +177,7 @@ class DirectSession(BackendSession):
             options = replace(options, passes=(lower_feeds, prune), partition_passes=())
         with self.graph_lock:
             if self.graph is None:
+                self.check_open()  # closing takes the graph away
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             return build(self.graph, spec, options)
 
@@ -254,6 +255,7 @@ class DirectSession(BackendSession):
 
         with self.graph_lock:
             if self.graph is None:
+                self.check_open()  # closing takes the graph away
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             check_spec(self.graph, RunSpec(feeds, fetches, targets))
             parsed = [parse_tensor_name(name) for name in feeds]
