@@ -317,3 +317,16 @@ def test_what_a_back_end_is_asked_wrongly(name: str, options: Any) -> None:
         np.testing.assert_array_equal(plain([X], ["z:0"], [])[0], [4, 6])
     session.close()
     session.destroy()
+
+
+def test_strict_placement_fails_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph_def = good()
+    node(graph_def, "z").device = "/device:GPU:7"
+    monkeypatch.setenv("TFJIT_STRICT_PLACEMENT", "1")
+    with tfjit.Session(graph=graph_def) as session:
+        for _ in range(2):
+            with pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device for operation z"):
+                session.run("y:0", {"x:0": [1, 1]})
+    monkeypatch.delenv("TFJIT_STRICT_PLACEMENT")
+    with tfjit.Session(graph=graph_def) as session:
+        session.run("y:0", {"x:0": [1, 1]})

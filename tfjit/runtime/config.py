@@ -59,6 +59,11 @@ def straight_line() -> bool:
     return "straight_line" not in settings.names("TFJIT_DISABLE")
 
 
+def strict_placement() -> bool:
+    """Whether a node that cannot be placed fails every run of its session, as in TensorFlow."""
+    return settings.flag("TFJIT_STRICT_PLACEMENT")
+
+
 def make_pass_options(config: Any, devices: DeviceManager, has_kernel: HasKernel) -> PassOptions:
     """How the passes build this session's plans."""
     from tfjit.passes.context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions

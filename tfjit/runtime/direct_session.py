@@ -170,6 +170,7 @@ class DirectSession(BackendSession):
         """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
         from tfjit.passes.feeds import lower_feeds
         from tfjit.passes.pipeline import build
+        from tfjit.passes.place import raise_unplaced
         from tfjit.passes.prune import prune
 
         options = self.pass_options()
@@ -179,6 +180,8 @@ class DirectSession(BackendSession):
             if self.graph is None:
                 self.check_open()  # closing takes the graph away
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            if session_config.strict_placement():
+                raise_unplaced(self.graph, self.graph)
             return build(self.graph, spec, options)
 
     def count_nodes(self, spec: RunSpec) -> int:
