@@ -12,6 +12,7 @@ import numpy as np
 
 from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
 from tfjit.client.fetches import FetchMapper, Leaf, is_converted
+from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
 from tfjit.client.sources import extend_backend, graph_from, to_config
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
@@ -45,14 +46,20 @@ class _DefaultSession:
         self._session = session
 
     def __enter__(self) -> BaseSession:
-        _STACK.sessions.append(self._session)
+        _push(self._session)
         return self._session
 
     def __exit__(self, *exc: Any) -> None:
         _pop(self._session)
 
 
+def _push(session: BaseSession) -> None:
+    _STACK.sessions.append(session)
+    enter_default(session)
+
+
 def _pop(session: BaseSession) -> None:
+    leave_default(session)
     if not _STACK.sessions or _STACK.sessions[-1] is not session:
         if session in _STACK.sessions:
             _STACK.sessions.remove(session)
@@ -60,7 +67,7 @@ def _pop(session: BaseSession) -> None:
     _STACK.sessions.pop()
 
 
-class BaseSession:
+class BaseSession(SessionBase):
     """A session over one graph.
 
     target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, or a path to one;
@@ -77,6 +84,7 @@ class BaseSession:
             raise TypeError(f"Argument `target` must be a string, got {type(target).__name__}")
         self._target = target.decode() if isinstance(target, bytes) else target
         self._graph = graph_from(graph)
+        join_tensorflow(BaseSession)
         self._config = to_config(config)
         self._sent_version = 0
         self._sent_names: set[str] = set()
@@ -372,7 +380,7 @@ class Session(BaseSession):
             )
         self._graph_context = self._graph.as_default()
         self._graph_context.__enter__()
-        _STACK.sessions.append(self)
+        _push(self)
         return self
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
@@ -393,7 +401,7 @@ class InteractiveSession(BaseSession):
         if graph is not None:
             self._graph_context = self._graph.as_default()
             self._graph_context.__enter__()
-        _STACK.sessions.append(self)
+        _push(self)
         self._stacked = True
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ class OpError(Exception):
     """
 
     def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
-        super().__init__()
+        Exception.__init__(self)  # not by super(): TensorFlow's class of the same name may have joined the bases
         self._node_def = node_def
         self._op = op
         self._message = message

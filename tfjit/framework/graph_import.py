@@ -378,7 +378,7 @@ class Importer:
             for group in groups:
                 if group.startswith(b"loc:@"):
                     other = group[5:].decode(errors="replace")
-                    if other not in self.index:
+                    if other not in self.index and (self.scopes_take_names or other not in self.graph._by_name):
                         raise InvalidGraphError(node, None, f"Node '{node.name}' expects to be colocated with unknown node '{other}'")
         if groups and any(g.startswith(b"loc:@") for g in groups):
             return  # `_colocate` decides, once every operation is there
@@ -396,7 +396,10 @@ class Importer:
             groups = op._attrs.get("_class")
             if not groups:
                 continue
-            groups = tuple(b"loc:@" + names_in_graph[g[5:].decode()].encode() if g.startswith(b"loc:@") else g for g in groups)
+            # a session's extension may name nodes it has already, which keep their names
+            groups = tuple(
+                b"loc:@" + names_in_graph.get(g[5:].decode(), g[5:].decode()).encode() if g.startswith(b"loc:@") else g for g in groups
+            )
             op._attrs["_class"] = groups
             names = [g[5:].decode() for g in groups if g.startswith(b"loc:@")]
             if names:

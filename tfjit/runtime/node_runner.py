@@ -15,6 +15,7 @@ from tfjit.framework import errors
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.device import Device
+from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
 from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
 from tfjit.runtime.resources import SessionState, Variable
@@ -59,14 +60,17 @@ class _Arg(NodeRunner):
 
 
 class _Retval(NodeRunner):
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, source: str) -> None:
         self._index = node.attrs["index"]
-        self._name = node.name
+        self._source = source  # the node whose value is fetched
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         value = inputs[0]
         if isinstance(value, Variable):
-            value = value.initialized_value()
+            try:
+                value = value.initialized_value()
+            except errors.OpError as error:
+                raise at_node(error, self._source) from None
         if isinstance(value, np.ndarray):
             # the caller's own: a fed array, a constant and a variable's buffer may stand behind it
             value = value[()] if value.shape == () else value.copy()
@@ -302,7 +306,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if op == "_Arg":
         return _Arg(node)
     if op == "_Retval":
-        return _Retval(node)
+        return _Retval(node, graph.inputs(node.name)[0][0])
     if op == "Const":
         return _Const(np.asarray(node.attrs["value"]))
     if op in ("NoOp", "ControlTrigger"):
