@@ -60,7 +60,7 @@ class FeedSlot:
                 f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed to the feed with key "
                 f"{self.name}."
             )
-        if isinstance(value, int) and not isinstance(value, np.generic) and self.np_dtype.kind in "iufb":
+        if isinstance(value, int) and not isinstance(value, np.generic) and self.np_dtype.kind in "iub":
             self._check_int(value)
         if self.dtype.name == "string":
             return _to_strings(value, self.name)
@@ -72,7 +72,7 @@ class FeedSlot:
     def _check_int(self, value: int) -> None:
         try:
             with np.errstate(all="ignore"):
-                same = bool(np.asarray(value).astype(self.np_dtype) == value) if self.np_dtype.kind in "iub" else True
+                same = bool(np.asarray(value).astype(self.np_dtype) == value)
         except OverflowError:
             same = False
         if not same:
