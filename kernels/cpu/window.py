@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfjit.framework.errors import InvalidArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -50,6 +52,7 @@ def make_window(
     """The window TensorFlow means by `padding` ("SAME", "VALID" or "EXPLICIT" with (before, after)).
 
     out: the number of outputs, where a gradient knows it; it then also fixes `after`.
+    Raises InvalidArgumentError when the window is longer than the input by more than a stride.
     """
     extent = (size - 1) * dilation + 1
     before = after = 0
@@ -61,6 +64,14 @@ def make_window(
         before, after = explicit
     elif padding != "VALID":
         raise ValueError(f"padding is {padding!r}, expected SAME, VALID or EXPLICIT")
+    positions = int((length + before + after - extent + stride) / stride)  # rounded towards zero, as TensorFlow counts
+    if positions < 0:
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Computed output size would be negative: {positions} "
+            f"[input_size: {length}, effective_filter_size: {extent}, stride: {stride}]",
+        )
     window = Window(length, size, stride, dilation, before, after)
     if out is not None and window.out != out:
         raise ValueError(f"a window of {window} has {window.out} outputs, not {out}")
