@@ -477,3 +477,28 @@ def test_variables_of_two_signatures_are_one(mode: str) -> None:
         assert session.run(shared) == sum(6 + 4 * (i + 1) for i in range(3))
         session.run(init)
         np.testing.assert_array_equal(session.run(read), V)
+
+
+def test_a_fetched_reference_is_read_at_the_end_of_a_straight_step(mode: str) -> None:
+    """As in `run([train, loss, global_step])`: the fetch neither sends the step to the dataflow executor nor shares the variable's memory."""
+    graph = tf1.Graph()
+    with graph.as_default():
+        v, count = ref("v", V), ref("count", np.int64(0), dtype=tf.int64)
+        init = tf1.global_variables_initializer()
+        fetches = [v.op.outputs[0], count.op.outputs[0]]
+        updates = [v.assign(v * 2.0).op, tf1.assign_add(count, 1)]
+    with tfjit.Session(graph=graph) as session:
+        with pytest.raises(tfjit.errors.FailedPreconditionError, match=r"uninitialized value v(.|\n)*\{\{node v\}\}"):
+            session.run(fetches)
+        session.run(init)
+        for i in range(3):
+            session.run(updates)
+            value, number = session.run(fetches)
+            np.testing.assert_array_equal(value, V * 2 ** (i + 1))
+            assert number == i + 1
+            value[...] = -1
+        if mode == "eager":
+            assert "straight-line" in session.explain([*fetches, *updates]).executor
+            value, number, *_ = session.run([*fetches, *updates])
+            np.testing.assert_array_equal(value, V * 16)
+            assert number == 4

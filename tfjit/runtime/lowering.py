@@ -58,6 +58,7 @@ class Value:
     storage: const (array known now), feed (an argument of the run), variable (a Variable's current buffer), buffer (arena or fresh
         output memory), object (a Python object a Python kernel returned), handle (a Variable standing for a ref or resource edge).
     base: the value whose memory this one shares (a view), or None. first, last: instruction positions; last grows as uses are found.
+    read_at_end: a fetched reference, whose variable is read when all else has run.
     """
 
     index: int
@@ -72,6 +73,7 @@ class Value:
     last: int = -1
     producer: str = ""
     fetched: bool = False
+    read_at_end: bool = False
 
     @property
     def root(self) -> Value:
@@ -167,7 +169,7 @@ class Lowering:
         elif op == "_Retval":
             value = inputs[0]
             if value.storage == "handle":
-                raise NotStatic(f"{node.name} fetches a handle")
+                value = self._fetched_reference(node, value)
             value.fetched = True
             self.fetches[node.attrs["index"]] = value
             self._served(node, "fetch")
@@ -199,6 +201,17 @@ class Lowering:
         shape = _static_shape(node, 0)
         self._value(node, 0, "variable", shape, variable=handle.variable)
         self._served(node, "variable read")
+
+    def _fetched_reference(self, node: Node, handle: Value) -> Value:
+        """The value of a fetched reference variable, as it is when the step ends: nothing orders such a fetch against updates."""
+        source, slot = self.graph.inputs(node.name)[0]
+        if not self.graph.node(source).output_dtypes[slot].is_ref:
+            raise NotStatic(f"{node.name} fetches a handle")
+        value = Value(
+            len(self.result.values), handle.dtype, handle.shape, "variable", variable=handle.variable, producer=source, read_at_end=True
+        )
+        self.result.values.append(value)
+        return value
 
     def _view(self, node: Node, source: Value) -> None:
         if source.storage == "object" and source.dtype.as_numpy_dtype == np.object_ and node.op == "Identity":
@@ -273,7 +286,7 @@ class Lowering:
         order = {node: i for i, node in enumerate(self.graph.topological_order())}
         copies: list[tuple[int, Value]] = []
         for value in self.result.values:
-            if value.storage != "variable" or value.base is not None or value.variable is None:
+            if value.storage != "variable" or value.base is not None or value.variable is None or value.read_at_end:
                 continue
             read = order[value.producer]
             for position in writes.get(id(value.variable), ()):
