@@ -12,7 +12,7 @@ import pytest
 import tfjit
 from tfjit.runtime.backend import BackendSession
 from tfjit.runtime.direct_session import DirectSession, DirectSessionFactory
-from tfjit.runtime.factory import Env, SessionFactory, SessionOptions, new_session, reset, try_new_session
+from tfjit.runtime.factory import SessionFactory, SessionOptions, new_session, reset, try_new_session
 
 
 class TraceSession(BackendSession):
@@ -208,11 +208,3 @@ def test_reset_closes_every_direct_session(containers: list[str] | None) -> None
         session.close()
     with tfjit.Session(graph=graph) as fresh:
         np.testing.assert_array_equal(fresh.run(y, {x: [1, 2]}), [2, 3])
-
-
-def test_env_is_replaceable() -> None:
-    env = Env(now_us=lambda: 7, environ={"A": "b"})
-    options = SessionOptions(env=env)
-    assert options.env.now_us() == 7
-    assert options.env.environ["A"] == "b"
-    assert Env().now_us() > 1_600_000_000_000_000

@@ -41,10 +41,6 @@ _FAMILIES: Final = {
         "arg_max arg_min argmax argmin count_nonzero cumprod cumsum reduce_all reduce_any reduce_logsumexp reduce_max "
         "reduce_mean reduce_min reduce_prod reduce_sum"
     ),
-    "scatter": (
-        "scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add scatter_nd_sub scatter_nd_update "
-        "scatter_sub scatter_update"
-    ),
     "segment": (
         "bincount histogram_fixed_width segment_max segment_mean segment_min segment_prod segment_sum "
         "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum unsorted_segment_max unsorted_segment_mean "
@@ -54,7 +50,6 @@ _FAMILIES: Final = {
     "space": (
         "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings space_to_batch space_to_batch_nd space_to_depth"
     ),
-    "state": ("assign assign_add assign_sub count_up_to is_variable_initialized"),
 }
 _NAMES: Final = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 _NAMESPACES: Final = ("bitwise", "math", "nn", "random", "raw_ops")

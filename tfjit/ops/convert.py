@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework import dtypes, tensor_proto
+from tfjit.framework import dtypes, tensors
 from tfjit.framework.default_graph import get_default_graph
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.operation import Operation, Tensor
@@ -26,7 +26,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
     Raises TypeError for values that don't fit the dtype, ValueError for ragged lists and too many elements.
     """
-    array = tensor_proto.make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
+    array = tensors.make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
     wanted = as_dtype(dtype).base_dtype if dtype is not None else as_dtype(array.dtype)
     op = get_default_graph().create_op("Const", (), attrs={"value": array, "dtype": wanted}, name=name)
     return op.outputs[0]

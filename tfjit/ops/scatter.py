@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import format_shape
 from tfjit.framework.shape_context import ShapeContext
-from tfjit.ops.apply import create, tensor
+from tfjit.ops.apply import tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, nothing, unchanged, unknown
 from tfjit.ops.type_lists import INDEX
@@ -258,35 +257,6 @@ register_op(
     ),
     shape=unchanged,
 )
-
-
-def _variable_scatter(kind: str, text: str) -> Callable[..., Any]:
-    """ref is a reference tensor, or a variable object with a handle."""
-
-    def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-        if isinstance(ref, Tensor):
-            return tensor(f"Scatter{kind}", name, ref=ref, indices=indices, updates=updates, use_locking=use_locking)
-        handle = getattr(ref, "handle", None)
-        if handle is None:
-            return tensor(f"Scatter{kind}", name, ref=ref._ref(), indices=indices, updates=updates, use_locking=use_locking)
-        key = "ref" if kind.startswith("Nd") else "resource"
-        create(f"ResourceScatter{kind}", name, indices=indices, updates=updates, **{key: handle})
-        return ref
-
-    scatter.__doc__ = text
-    return scatter
-
-
-scatter_add = _variable_scatter("Add", "Add to rows of a variable.")
-scatter_sub = _variable_scatter("Sub", "Subtract from rows of a variable.")
-scatter_mul = _variable_scatter("Mul", "Multiply rows of a variable.")
-scatter_div = _variable_scatter("Div", "Divide rows of a variable.")
-scatter_max = _variable_scatter("Max", "Raise rows of a variable to at least the updates.")
-scatter_min = _variable_scatter("Min", "Lower rows of a variable to at most the updates.")
-scatter_update = _variable_scatter("Update", "Set rows of a variable.")
-scatter_nd_add = _variable_scatter("NdAdd", "Add at index vectors of a variable.")
-scatter_nd_sub = _variable_scatter("NdSub", "Subtract at index vectors of a variable.")
-scatter_nd_update = _variable_scatter("NdUpdate", "Set a variable at index vectors.")
 
 
 def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:

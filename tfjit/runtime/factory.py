@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfjit.framework import errors
@@ -19,28 +17,14 @@ log = logging.getLogger("tfjit.session")
 
 
 @dataclass(slots=True)
-class Env:
-    """What a session takes from its surroundings: clock, file opener, environment variables. Tests replace them."""
-
-    now_us: Callable[[], int] = lambda: time.time_ns() // 1000
-    open: Callable[..., Any] = open
-    environ: Any = field(default_factory=lambda: os.environ)
-
-
-@dataclass(slots=True)
 class SessionOptions:
     """How to make a session.
 
     target: '' for local devices, 'grpc://host:port' for a cluster. config: tfjit ConfigProto.
-    session_resource: an object shared among sessions and kept alive by them.
-    custom_kernel_creator: asked first for each node's kernel (NodeDef -> RuntimeKernel, or None to decline).
     """
 
     target: str = ""
     config: Any = None
-    env: Env = field(default_factory=Env)
-    session_resource: Any = None
-    custom_kernel_creator: Callable[[Any], Any] | None = None
 
     def describe(self) -> str:
         """The options in the form TensorFlow's factory errors print."""
