@@ -296,19 +296,6 @@ def test_fork() -> None:
     """)
 
 
-def test_two_way_dispatch_is_quick(code: dict[str, int]) -> None:
-    """The figure is below 1 us; the bound leaves room for a busy machine, and tells a hand-over by the kernel (20 us) apart."""
-    pool = get_pool(2)
-    args, _, _ = job(2)
-    table = StepTable(0, [(code["mark"], int(args.ctypes.data), 2)] * 100, pool=pool.state_address, release_gil=True)
-    walk, best = walker.get(), 1e9
-    for _ in range(200):
-        start = time.perf_counter()
-        walk(table.words)
-        best = min(best, time.perf_counter() - start)
-    assert best / 100 < 5e-6
-
-
 def test_offsets_of_state() -> None:
     """The words that intraop.py fills in are those that the compiled loop reads (see both files' layout)."""
     pool = IntraOpPool(2, spin_us=10.0)
