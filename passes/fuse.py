@@ -138,6 +138,9 @@ class _Fuser:
             raise _Refused(f"more than {MAX_INPUTS} inputs")
         if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
             plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
+        moves = kind != "loop" and (producer.moves or consumer.moves)
+        if moves and any(self.roles.turns(m) for m in (*producer.members, *consumer.members)):
+            raise _Refused(f"a {kind} group does not read through a transpose of the inner dim")
         if not plain:
             self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
         merged = drafts.merge(producer, consumer, level)

@@ -64,6 +64,14 @@ class RoleFinder:
         op = self.graph.node(name).op
         return op in FORWARDING or op in RESHAPING or op in MOVING
 
+    def turns(self, name: str) -> bool:
+        """Whether a node is a transpose that moves the inner dim: loops read through it in tiles, other templates not at all."""
+        node = self.graph.node(name)
+        if node.op != "Transpose":
+            return False
+        order = self.value(*self.graph.inputs(name)[1])
+        return order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1
+
     def is_free(self, name: str) -> bool:
         """Whether a node costs nothing outside a group: its result is its input's buffer."""
         op = self.graph.node(name).op
@@ -119,8 +127,7 @@ class RoleFinder:
             return None
         if node.op == "Transpose":
             order = self.value(*sources[1])
-            # a transpose that turns the inner dim is a kernel of its own, in blocks
-            if order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1:
+            if order is None or not len(order):
                 return None
         return Role("loop", shape)
 

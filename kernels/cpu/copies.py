@@ -10,13 +10,16 @@ from typing import Final
 import numpy as np
 
 from tfjit.kernels.cpu import access, costs
-from tfjit.kernels.cpu.loop import advance_odometer, write_odometer
+from tfjit.kernels.cpu.loop_text import advance_odometer, write_odometer
 from tfjit.kernels.cpu.region import c_strides, collapse
 from tfjit.kernels.registry import Launch, Pointer, Word
 from tfjit.kernels.source import KernelSource, Source
+from tfjit.kernels.turned_blocks import IMPORT, SPAN, block_side, write_turned
 
-TILE: Final = 16
-"""Side of the blocks in which a transpose reads and writes, so that both stay within a few cache lines."""
+_WOVEN: Final = 4
+"""Up to so many elements side by side in the target come from as many runs of the source at a time."""
+_WOVEN_RUN: Final = 4096
+"""Elements of each of those runs that one unit of work takes."""
 _RUN_BYTES: Final = 48
 """From this length on, runs of bytes are copied with memcpy."""
 
@@ -65,7 +68,7 @@ def copy_launch(size: int, source: View, target: View, source_at: Pointer, targe
         return _run_launch(dims, reads, writes, size, src, dst, cost)
     turned = _turned_dim(dims, reads, writes, size)
     if turned is not None:
-        cost = costs.FIXED_NS + costs.traffic_ns(touched) + 0.5 * count
+        cost = costs.FIXED_NS + costs.traffic_ns(touched) + 0.25 * count
         return _transpose_launch(dims, reads, writes, size, turned, src, dst, cost)
     cost = costs.FIXED_NS + costs.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
     return _strided_launch(dims, reads, writes, size, src, dst, cost)
@@ -73,7 +76,7 @@ def copy_launch(size: int, source: View, target: View, source_at: Pointer, targe
 
 def _turned_dim(dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int) -> int | None:
     """The dim along which the source is contiguous while the target's inner dim is another, when both are long enough for blocks."""
-    if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size) or dims[-1] < 4:
+    if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size):
         return None
     return next((k for k in range(len(dims) - 1) if reads[k] == size and dims[k] >= 4), None)
 
@@ -185,34 +188,46 @@ def _transpose_launch(
     dst: Pointer,
     cost: float,
 ) -> Launch:
-    """Blocks of TILE x TILE over the dim contiguous in the source and the one contiguous in the target."""
+    """Blocks over the dim contiguous in the source and the one contiguous in the target."""
     rest = [k for k in range(len(dims) - 1) if k != turned]
     outer = len(rest)
+    side = block_side(size)
+    woven = dims[-1] if dims[-1] <= _WOVEN and size <= 8 and writes[turned] == dims[-1] * size else 0
+    height = _WOVEN_RUN if woven else max(SPAN // size, side)
     s = Source()
-    s.line(f"# transpose elements of {size} bytes in blocks, {outer} outer dims")
+    what = f"{woven} runs woven into one" if woven else "transpose"
+    s.line(f"# {what}: elements of {size} bytes in blocks, {outer} outer dims")
+    s.line(IMPORT)
     _imports(s)
     with s.block("def kernel(args, chunk, nchunks):"):
-        at = _head(s, outer, "blocks", ("rows", "columns"))
+        at = _head(s, outer, "blocks", ("rows", "columns", "bands", "width"))
         s.line(f"read_step = word(args, {at})")
         s.line(f"write_step = word(args, {at + 1})")
         with s.block("for u in range(count):"):
-            s.line(f"row = part * {TILE}")  # a unit is a band of TILE rows of the target
-            s.line(f"height = min(rows - row, {TILE})")
-            s.line(f"src_at = {_place('src', outer)} + row * {size}")
-            s.line(f"dst_at = {_place('dst', outer)} + row * write_step")
-            with s.block(f"for block in range((columns + {TILE - 1}) // {TILE}):"):
-                s.line(f"column = block * {TILE}")
-                s.line(f"m = min(columns - column, {TILE})")
-                with s.block("for r in range(height):"):
-                    s.line(f"src_p = {access.raw_pointer(size, f'src_at + r * {size} + column * read_step')}")
-                    s.line(f"dst_p = {access.raw_pointer(size, f'dst_at + r * write_step + column * {size}')}")
-                    with s.block("for i in range(m):"):
-                        s.line("st(dst_p, i, ld_at(src_p, i * read_step))")
+            s.line(f"row = part % bands * {height}")  # a unit is so many rows of the target, and some of its columns
+            s.line("column = part // bands * width")
+            s.line(f"h = min(rows - row, {height})")
+            s.line("m = min(columns - column, width)")
+            s.line(f"src_at = {_place('src', outer)} + row * {size} + column * read_step")
+            s.line(f"dst_at = {_place('dst', outer)} + row * write_step + column * {size}")
+            if woven:
+                for c in range(woven):
+                    s.line(f"src_{c} = {access.raw_pointer(size, f'src_at + {c} * read_step')}")
+                s.line(f"dst_p = {access.raw_pointer(size, 'dst_at')}")
+                with s.block("for i in range(h):"):
+                    for c in range(woven):
+                        s.line(f"st(dst_p, i * {woven} + {c}, ld(src_{c}, i))")
+            else:
+                write_turned(s, size, "dst_at", "write_step", "src_at", "read_step", "h", "m")
             _next(s, outer)
-    bands = -(-dims[turned] // TILE)
-    chunks = costs.chunks_for(cost, prod(dims[k] for k in rest) * bands)
+    bands = -(-dims[turned] // height)
+    units = prod(dims[k] for k in rest) * bands
+    chunks = costs.chunks_for(cost, max(units, prod(dims) // 1024))
+    blocks = 1 if woven else max(min(-(-chunks // max(units, 1)), dims[-1] // side), 1)
+    width = -(-dims[-1] // blocks // side) * side if blocks > 1 else dims[-1]
+    blocks = -(-dims[-1] // width)
     words: tuple[Word, ...] = (
-        *(dims[k] for k in rest), bands, dims[turned], dims[-1], src, dst,
+        *(dims[k] for k in rest), bands * blocks, dims[turned], dims[-1], bands, width, src, dst,
         *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
     )  # fmt: skip
-    return Launch(KernelSource(s.text(), title="transpose"), words, chunks=chunks, cost_ns=cost)
+    return Launch(KernelSource(s.text(), title="transpose"), words, chunks=min(chunks, units * blocks), cost_ns=cost)

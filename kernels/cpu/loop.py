@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 from tfjit.framework import elementwise
-from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
-from tfjit.kernels.cpu import access, costs
+from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.epilogue import repeat_source
+from tfjit.kernels.cpu.loop_text import STRIDED, LoopOperand, inner_pattern, loop_source, said_step
 from tfjit.kernels.cpu.region import (
     RESHAPING,
     Operand,
@@ -24,152 +23,17 @@ from tfjit.kernels.cpu.region import (
     single,
     split_shape,
 )
+from tfjit.kernels.cpu.tiled_loop import TURNED, Tiling, find_tiling, tile_pitch, tile_sides, tiled_source
 from tfjit.kernels.group import INPUT, FusedGroup, node_suffix
 from tfjit.kernels.program import Program
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
-from tfjit.kernels.source import KernelSource, Source
 
-CONTIGUOUS: Final = "c"
-HOISTED: Final = "s"
-STRIDED: Final = "g"
 MAX_OUTPUTS: Final = 15
 """Distinct buffers that a kernel's stores may promise to be (kernels/intrinsics.py)."""
 
 NARROW: Final = 64
 FOLD_WIDTH: Final = 512
 """Rows shorter than NARROW are taken several at a time, up to so many elements."""
-
-HEADER: Final = (*expressions.IMPORTS, "from tfjit.kernels.intrinsics import *", "", "")
-
-
-@dataclass(frozen=True, slots=True)
-class LoopOperand:
-    """An input or output of a loop's text. name: in the text; pattern: its way along the inner dim; output: its number, or -1."""
-
-    name: str
-    dtype: DType
-    pattern: str
-    output: int = -1
-
-
-def inner_pattern(stride: int, dtype: DType) -> str:
-    """How an operand moves along the inner dimension: side by side, not at all (read once a row), or by a stride."""
-    if stride == dtype.size:
-        return CONTIGUOUS
-    return HOISTED if stride == 0 else STRIDED
-
-
-def loop_source(program: Program, rank: int, operands: Sequence[LoopOperand], title: str = "") -> KernelSource:
-    """The kernel of a loop over `rank` dims. operands: the program's inputs, then its outputs.
-
-    Argument words: the sizes of its dims, the number of parts the inner dim is cut into (rank > 1), then for each operand its
-    address, for rank > 1 its byte strides along the outer dims, and for a strided one its inner stride.
-    """
-    s = Source()
-    s.line(f"# {rank}-d loop: {' '.join(op.op for op in program.ops) or 'copy'}")
-    for line in HEADER:
-        s.line(line)
-    fails = bool(expressions.program_errors(program))
-    inner = rank - 1
-    with s.block("def kernel(args, chunk, nchunks):"):
-        if fails:
-            s.line("bad = 0")
-        for d in range(rank):
-            s.line(f"n{d} = word(args, {2 + d})")
-        at = 2 + rank + (rank > 1)
-        base: dict[str, str] = {}
-        for o in operands:
-            base[o.name] = f"word(args, {at})"
-            if rank > 1:
-                s.line(f"{o.name}_at = {base[o.name]}")
-                base[o.name] = " + ".join([f"{o.name}_at", *(f"i{d} * {o.name}_s{d}" for d in range(inner))])
-            for d in range(inner):
-                s.line(f"{o.name}_s{d} = word(args, {at + 1 + d})")
-            at += 1 + inner
-            if o.pattern == STRIDED:
-                s.line(f"{o.name}_step = word(args, {at})")
-                at += 1
-        if rank == 1:
-            s.line("lo = n0 * chunk // nchunks")
-            s.line("m = n0 * (chunk + 1) // nchunks - lo")
-            _write_row(s, program, operands, base, fails)
-        else:
-            s.line(f"parts = word(args, {2 + rank})")
-            s.line(f"units = {' * '.join(f'n{d}' for d in range(inner))} * parts")
-            s.line("first = units * chunk // nchunks")
-            s.line("count = units * (chunk + 1) // nchunks - first")
-            s.line(f"width = n{inner} // parts")
-            write_odometer(s, inner)
-            with s.block("for unit in range(count):"):
-                s.line("lo = part * width")
-                s.line(f"m = width if part + 1 < parts else n{inner} - lo")
-                _write_row(s, program, operands, base, fails)
-                advance_odometer(s, inner)
-        if fails:
-            with s.block("if bad != 0:"):
-                s.line("fail(args, bad, 0)")
-    return KernelSource(s.text(), title=title)
-
-
-def write_odometer(s: Source, outer: int) -> None:
-    """Set `part` and the indices i0.. of `outer` dims from the unit number `first`; a row has `parts` units."""
-    s.line("row = first // parts")
-    s.line("part = first - row * parts")
-    for d in range(outer - 1, 0, -1):
-        s.line(f"i{d} = row % n{d}")
-        s.line(f"row = row // n{d}")
-    s.line("i0 = row")
-
-
-def advance_odometer(s: Source, outer: int) -> None:
-    """Move `part` and the indices on by one unit."""
-    s.line("part += 1")
-    with ExitStack() as stack:
-        stack.enter_context(s.block("if part == parts:"))
-        s.line("part = 0")
-        for d in range(outer - 1, 0, -1):
-            s.line(f"i{d} += 1")
-            stack.enter_context(s.block(f"if i{d} == n{d}:"))
-            s.line(f"i{d} = 0")
-        s.line("i0 += 1")
-
-
-def write_pointers(s: Source, operands: Sequence[LoopOperand], base: Mapping[str, str], start: str = "lo") -> dict[str, str]:
-    """Pointers of operands at inner index `start`, and the register values of hoisted ones.
-
-    Returns for each operand the text that is its value (inputs) or nothing yet (outputs) at inner index `i`.
-    """
-    values: dict[str, str] = {}
-    for o in operands:
-        if o.pattern == HOISTED:
-            s.line(f"{o.name} = {expressions.loaded(o.dtype, f'ld({access.pointer(o.dtype, base[o.name])}, 0)')}")
-            values[o.name] = o.name
-        elif o.pattern == STRIDED:
-            s.line(f"{o.name}_p = {access.pointer(o.dtype, f'{base[o.name]} + {start} * {o.name}_step')}")
-            values[o.name] = expressions.loaded(o.dtype, f"ld_at({o.name}_p, i * {o.name}_step)")
-        else:
-            s.line(f"{o.name}_p = {access.pointer(o.dtype, f'{base[o.name]} + {start} * {o.dtype.size}')}")
-            values[o.name] = expressions.loaded(o.dtype, f"ld({o.name}_p, i)")
-    return values
-
-
-def _write_row(s: Source, program: Program, operands: Sequence[LoopOperand], base: Mapping[str, str], fails: bool) -> None:
-    inputs = [o for o in operands if o.output < 0]
-    outputs = [o for o in operands if o.output >= 0]
-    values = write_pointers(s, operands, base)
-    with s.block("for i in range(m):"):
-        names = []
-        for o in inputs:
-            if o.pattern != HOISTED:
-                s.line(f"{o.name} = {values[o.name]}")
-            names.append(o.name)
-        results = expressions.emit_program(s, program, names, failed="bad" if fails else None)
-        for o, result in zip(outputs, results):
-            stored = expressions.stored(o.dtype, result)
-            if o.pattern == STRIDED:
-                s.line(f"st_out_at({o.name}_p, i * {o.name}_step, {stored}, {o.output})")
-            else:
-                s.line(f"st_out({o.name}_p, i, {stored}, {o.output})")
 
 
 def region_of(group: FusedGroup) -> Region:
@@ -231,16 +95,41 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
     dims, strides = collapse(region.shape, [o.strides for o in operands])
     if not dims:
         dims, strides = (1,), [(o.dtype.size if k >= len(region.operands) else 0,) for k, o in enumerate(operands)]
-    dims, strides, fold = _folded(operands, dims, strides)
-    described = []
+    flops = len(region.program.ops) * count
+    cost = costs.FIXED_NS + count * costs.program_ns(region.program) + costs.traffic_ns(moved)
+    tiling = find_tiling(dims, strides, [o.dtype.size for o in operands])
+    if tiling is None:
+        launches, temps = _plain_launches(region, operands, dims, strides, cost, title)
+    else:
+        launches, temps = _tiled_launch(region, operands, dims, strides, tiling, cost, title)
+    launches[-1] = replace(launches[-1], errors=errors)
+    return NativeCall(tuple(launches), in_place=_in_place(region, results), temp_bytes=tuple(temps), bytes_moved=moved, flops=flops)
+
+
+def _described(region: Region, operands: Sequence[Operand], strides: Sequence[Sequence[int]]) -> list[LoopOperand]:
+    """The operands as the text knows them, by their way along the last dim."""
+    found = []
     for k, (operand, step) in enumerate(zip(operands, strides)):
         output = k - len(region.operands)
         name = f"x{k}" if output < 0 else f"y{output}"
-        described.append(LoopOperand(name, operand.dtype, inner_pattern(step[-1], operand.dtype), max(output, -1)))
-    flops = len(region.program.ops) * count
-    cost = costs.FIXED_NS + count * costs.program_ns(region.program) + costs.traffic_ns(moved)
+        every = said_step(step[-1], operand.dtype)
+        found.append(LoopOperand(name, operand.dtype, inner_pattern(step[-1], operand.dtype), max(output, -1), every))
+    return found
+
+
+def _place(region: Region, k: int, operand: Operand) -> Pointer:
+    output = k - len(region.operands)
+    return Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
+
+
+def _plain_launches(
+    region: Region, operands: Sequence[Operand], dims: Sequence[int], strides: Sequence[tuple[int, ...]], cost: float, title: str
+) -> tuple[list[Launch], list[int]]:
+    """(launches, sizes of scratch buffers) of a loop row by row."""
+    dims, strides, fold = _folded(operands, dims, strides)
+    described = _described(region, operands, strides)
     rows = prod(dims[:-1])
-    chunks = costs.chunks_for(cost, count)
+    chunks = costs.chunks_for(cost, prod(dims))
     parts = 1
     if len(dims) > 1 and rows < 2 * chunks:
         parts = min(-(-2 * chunks // rows), max(dims[-1] // 256, 1))
@@ -251,8 +140,7 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
     launches: list[Launch] = []
     temps: list[int] = []
     for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
-        output = k - len(region.operands)
-        place = Pointer("out", output) if output >= 0 else Pointer("in", operand.ref.index, operand.offset)
+        place = _place(region, k, operand)
         if fold > 1 and step[0] == 0 and step[-1] != 0:
             width = dims[-1] // fold * operand.dtype.size
             temps.append(width * fold)
@@ -264,8 +152,41 @@ def strided_call(region: Region, results: Sequence[Operand], title: str, errors:
             words.append(step[-1])
     source = loop_source(region.program, len(dims), described, title)
     source = replace(source, interleave=costs.interleave_for(region.program, dims[-1] // parts))
-    launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors))
-    return NativeCall(tuple(launches), in_place=_in_place(region, results), temp_bytes=tuple(temps), bytes_moved=moved, flops=flops)
+    launches.append(Launch(source, tuple(words), chunks=chunks, cost_ns=cost))
+    return launches, temps
+
+
+def _tiled_launch(
+    region: Region,
+    operands: Sequence[Operand],
+    dims: Sequence[int],
+    strides: Sequence[tuple[int, ...]],
+    tiling: Tiling,
+    cost: float,
+    title: str,
+) -> tuple[list[Launch], list[int]]:
+    """(the launch, sizes of scratch buffers) of a loop whose last two dims, in the tiling's order, are walked in tiles."""
+    dims = [dims[d] for d in tiling.order]
+    strides = [tuple(step[d] for d in tiling.order) for step in strides]
+    described = _described(region, operands, strides)
+    described = [replace(o, pattern=TURNED) if k in tiling.turned else o for k, o in enumerate(described)]
+    size = max((operands[k].dtype.size for k in tiling.turned), default=max(o.dtype.size for o in operands))
+    height, width = tile_sides(dims[-2], dims[-1], size)
+    units = prod(dims[:-2]) * -(-dims[-2] // height) * -(-dims[-1] // width)
+    cost += 0.25 * prod(dims) * len(tiling.turned)
+    chunks = costs.chunks_for(cost, units)
+    words: list[Word] = [*dims, height, width]
+    temps: list[int] = []
+    for k, (operand, step, text) in enumerate(zip(operands, strides, described)):
+        words.append(_place(region, k, operand))
+        words.extend(step)
+        if text.pattern == TURNED:
+            pitch = tile_pitch(width, operand.dtype.size)
+            words += [Pointer("temp", len(temps)), height * pitch, pitch]
+            temps.append(height * pitch * chunks)
+    source = tiled_source(region.program, len(dims), described, title)
+    source = replace(source, interleave=costs.interleave_for(region.program, width))
+    return [Launch(source, tuple(words), chunks=chunks, cost_ns=cost)], temps
 
 
 def _folded(

@@ -16,7 +16,8 @@ from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
-from tfjit.kernels.cpu.loop import CONTIGUOUS, HOISTED, MAX_OUTPUTS, STRIDED, inner_pattern
+from tfjit.kernels.cpu.loop import MAX_OUTPUTS
+from tfjit.kernels.cpu.loop_text import CONTIGUOUS, HOISTED, STRIDED, inner_pattern
 from tfjit.kernels.cpu.reducers import Reduction, is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.region import Operand, Region, RegionBuilder, c_strides, collapse, identity_map, single
 from tfjit.kernels.cpu.rows import rows_call

@@ -14,7 +14,8 @@ from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
-from tfjit.kernels.cpu.loop import CONTIGUOUS, HOISTED, MAX_OUTPUTS, STRIDED, advance_odometer, inner_pattern, write_odometer
+from tfjit.kernels.cpu.loop import MAX_OUTPUTS
+from tfjit.kernels.cpu.loop_text import CONTIGUOUS, HOISTED, STRIDED, advance_odometer, inner_pattern, write_odometer
 from tfjit.kernels.cpu.reducers import ROW_OPS, reduced_axes
 from tfjit.kernels.cpu.region import Affine, IndexMap, Operand, RegionBuilder, c_strides, collapse, identity_map, reshape_map, single
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref

@@ -26,6 +26,12 @@ def loop() -> NativeCall:
     return loop_call(g.group(g.op("Tanh", total), g.op("Relu", total)))
 
 
+def tiled_loop() -> NativeCall:
+    g = ReduceBuilder(floats(60, 50), floats(50, 60))
+    turned = g.op("Transpose", g.input(1), g.constant(np.array([1, 0])), value=np.ascontiguousarray(g.arrays[1].T))
+    return loop_call(g.group(g.op("AddV2", g.input(0), turned)))
+
+
 def reduction() -> NativeCall:
     g = ReduceBuilder(floats(64, 600), np.float32(0.5).reshape(()))
     out = g.op("Mul", g.reduce("Mean", g.op("Square", g.input(0)), (0,)), g.input(1))
@@ -48,7 +54,7 @@ def transpose() -> NativeCall:
     return builder(NodeSpec("node", "Transpose", {}, inputs, (TensorSpec(d.float32, (3, 50, 40)),), {1: order}))
 
 
-@pytest.mark.parametrize("make", [loop, reduction, rows, transpose], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [loop, tiled_loop, reduction, rows, transpose], ids=lambda f: f.__name__)
 def test_text_of_a_template(make, update_golden: bool) -> None:  # type: ignore[no-untyped-def]
     (source,) = make().sources()
     path = GOLDEN / f"{make.__name__}.txt"
