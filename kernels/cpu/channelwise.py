@@ -16,7 +16,7 @@ import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
-from tfjit.kernels.cpu.driver import write_words
+from tfjit.kernels.cpu.driver import write_share, write_words
 from tfjit.kernels.cpu.epilogue import EpilogueText, epilogue_ns, epilogue_words
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import CHANNELWISE_HEIGHT, ROW_TAPS, Tile, channelwise_tiles, cover
@@ -112,8 +112,7 @@ def channelwise_source(tile: Tile, text: EpilogueText) -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         tiles_at = write_words(s, *_WORDS)
         text.write_setup(s, tiles_at + 2 * CHANNELWISE_HEIGHT)
-        s.line("unit = units * chunk // nchunks")
-        s.line("last_unit = units * (chunk + 1) // nchunks")
+        write_share(s, "units", "unit", "last_unit")
         s.line("column_first = 0")
         s.line("column_last = columns")
         with s.block("while unit < last_unit:"):

@@ -20,6 +20,17 @@ def write_words(s: Source, *names: str) -> int:
     return len(names) + 2
 
 
+def write_share(s: Source, units: str, first: str, last: str) -> None:
+    """Define the half-open range first..last of `units` that this chunk does.
+
+    The chunks that take one unit more come first: threads that claim chunks in order then end within a unit of each other.
+    """
+    s.line(f"share = ({units}) // nchunks")
+    s.line(f"larger = ({units}) - share * nchunks")
+    s.line(f"{first} = chunk * share + min(chunk, larger)")
+    s.line(f"{last} = {first} + share + (1 if chunk < larger else 0)")
+
+
 def write_shares(s: Source, tile: Tile, units: str) -> None:
     """What this chunk does: units unit..last_unit of the rows, or (share_columns) panels first_panel..last_panel of all rows.
 
@@ -33,8 +44,7 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
     s.line("column_first = 0")
     s.line("column_last = columns")
     with s.block("if share_columns != 0:"):
-        s.line("first_panel = panels * chunk // nchunks")
-        s.line("last_panel = panels * (chunk + 1) // nchunks")
+        write_share(s, "panels", "first_panel", "last_panel")
         with s.block("if first_panel < last_panel:"):
             s.line(f"column_first = word(panel_table, first_panel * {PANEL_WORDS} + 3)")
             s.line(f"final = panel_table + (last_panel - 1) * {8 * PANEL_WORDS}")
@@ -42,8 +52,7 @@ def write_shares(s: Source, tile: Tile, units: str) -> None:
         with s.block("else:"):
             s.line("last_unit = 0")
     with s.block("else:"):
-        s.line(f"unit = {units} * chunk // nchunks")
-        s.line(f"last_unit = {units} * (chunk + 1) // nchunks")
+        write_share(s, units, "unit", "last_unit")
 
 
 def write_panels(s: Source, lines: bool = False) -> None:

@@ -106,7 +106,7 @@ def add_product(
     tile = plan.tile
     size = tile.size
     transposed = spec.a_row == size and spec.a_step != size and spec.k > 1
-    rows = cover(spec.m, plan.max_height)
+    rows = cover(spec.m, plan.max_height, even=True)
     matrices = len(spec.a_offsets)
     depth = max(plan.depth, 1)
     block = min(

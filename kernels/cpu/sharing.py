@@ -13,4 +13,6 @@ def shares(cost_ns: float, limit: int) -> int:
     """Chunks of a launch predicted to take cost_ns on one thread; at most `limit`, the number of its units of work."""
     if cost_ns < _WORTH_SHARING_NS:
         return 1
-    return max(1, min(int(cost_ns / _CHUNK_NS), limit, _MAX_CHUNKS))
+    chunks = min(int(cost_ns / _CHUNK_NS), limit, _MAX_CHUNKS)
+    # an even number, so that two threads (or four) have equally many
+    return chunks - chunks % (4 if chunks >= 8 else 2) if chunks > 2 else max(1, chunks)

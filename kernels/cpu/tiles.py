@@ -132,9 +132,18 @@ class RowCover:
         return tall, short
 
 
-def cover(rows: int, max_height: int) -> RowCover:
-    """Cut rows into tiles of at most max_height that differ by one row at most."""
+_EVEN_FROM: Final = 5  # of fewer, an additional one would make all of them too low
+_EVEN_BELOW: Final = 64  # of more, one too many does not show
+
+
+def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
+    """Cut rows into tiles of at most max_height that differ by one row at most.
+
+    even: of several tiles make an even number, which two threads share equally; a tile of 11 rows is as fast as one of 12.
+    """
     count = max(1, -(-rows // max_height))
+    if even and _EVEN_FROM <= count < _EVEN_BELOW:
+        count += count % 2
     height = max(1, -(-rows // count))
     return RowCover(count, height, count - (count * height - rows))
 
