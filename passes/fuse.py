@@ -139,8 +139,8 @@ class _Fuser:
         if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
             plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
         moves = kind != "loop" and (producer.moves or consumer.moves)
-        if moves and any(self.roles.turns(m) for m in (*producer.members, *consumer.members)):
-            raise _Refused(f"a {kind} group does not read through a transpose of the inner dim")
+        if moves and any(self.roles.is_loops_own(m) for m in (*producer.members, *consumer.members)):
+            raise _Refused(f"a {kind} group does not read through slices or a transpose of the inner dim")
         if not plain:
             self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
         merged = drafts.merge(producer, consumer, level)
@@ -156,11 +156,11 @@ class _Fuser:
         small, large = self.roles.elements(producer.space), self.roles.elements(consumer.space)
         if small is None or large is None:
             raise _Refused("shapes are not known to agree")
-        if small == large:  # a reshape lies between them
+        if small == large or all(self.roles.is_view(m) for m in producer.members):  # a reshape lies between them, or nothing is computed
             return consumer.space
         if self.drafts.escapes(producer, consumer):
             raise _Refused(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
-        if small != 1 and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
+        if 1 < small < large and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
             raise _Refused(f"its values of shape {producer.space} would be computed again for {consumer.space}")
         return consumer.space
 
@@ -190,7 +190,7 @@ class _Fuser:
                 continue
             seen.add(id(draft))
             members = self._trimmed(draft)
-            if len([m for m in members if not self.roles.is_view(m)]) < 2:
+            if all(map(self.roles.is_view, members)) or len([m for m in members if not self.roles.is_free(m)]) < 2:
                 self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
                 continue
             try:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework import elementwise
-from tfjit.kernels.cpu import fused
-from tfjit.kernels.cpu.region import BIAS
+from tfjit.kernels.cpu import costs, fused
+from tfjit.kernels.cpu.region import BIAS, PARAMETERS, is_view
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.registry import NodeSpec, TensorSpec
+from tfjit.kernels.program import Program
+from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.fuse_roles import ANCHOR_KINDS, REDUCTIONS
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from tfjit.passes.fuse_roles import RoleFinder
     from tfjit.passes.view import DataflowGraph
 
-# op types whose input of that number says what to do, and becomes part of the group where its value is known
-_PARAMETERS: Final = {**dict.fromkeys(("Reshape", "ExpandDims", "Transpose", "BroadcastTo"), 1), **dict.fromkeys(REDUCTIONS, 1)}
+# op types whose inputs of those numbers say what to do, and become part of the group where their values are known
+_PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(REDUCTIONS, (1,))}
+_REPEATED_NS: Final = 0.25
+"""What a loop may spend per element on computing values again: reading them back from memory takes about as long."""
 UNKNOWN: Final = -1
 """Size of a dim that is not known when the group is made; the builder gets the group again with the sizes of a run."""
 
@@ -56,11 +59,10 @@ class GroupMaker:
         return found
 
     def _parameters(self, name: str) -> dict[int, np.ndarray]:
-        slot = _PARAMETERS.get(self.graph.node(name).op)
-        if slot is None or slot >= len(self.drafts.sources[name]):
-            return {}
-        value = self.roles.value(*self.drafts.sources[name][slot])
-        return {} if value is None else {slot: value}
+        sources = self.drafts.sources[name]
+        slots = [slot for slot in _PARAMETERS.get(self.graph.node(name).op, ()) if slot < len(sources)]
+        values = {slot: self.roles.value(*sources[slot]) for slot in slots}
+        return {slot: value for slot, value in values.items() if value is not None}
 
     def make(
         self,
@@ -176,7 +178,14 @@ class GroupMaker:
         else:
             from tfjit.kernels.cpu.loop import region_of
 
-            region_of(group)
+            _check_repetition(group, region_of(group).program)
+
+
+def _check_repetition(group: FusedGroup, program: Program) -> None:
+    """Raise Unsupported where a loop computes much more than its members do one by one: values that it needs at several places."""
+    once = sum(costs.op_ns(m.spec.op, m.spec.outputs[0].dtype.size) for m in group.members if not is_view(m.spec.op))
+    if costs.program_ns(program) > once + _REPEATED_NS:
+        raise Unsupported("it would compute dear values for every place that needs them")
 
 
 def _described(group: FusedGroup) -> FusedGroup:

@@ -12,13 +12,15 @@ from tfjit.framework import elementwise
 from tfjit.kernels.cpu import access, costs
 from tfjit.kernels.cpu.fused import ANCHORS
 from tfjit.kernels.cpu.reducers import ROW_OPS, is_row_reduction
-from tfjit.kernels.cpu.region import BIAS, FORWARDING, MOVING, RESHAPING
+from tfjit.kernels.cpu.region import BIAS, FORWARDING, MOVING, PARAMETERS, RESHAPING, SLICING
 from tfjit.passes.evaluate import constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.context import PassContext
     from tfjit.passes.view import DataflowGraph, Node
 
+MAX_PARTS: Final = 8
+"""A node that cuts its input into more parts stays a kernel of its own."""
 ANCHOR_KINDS: Final = frozenset(ANCHORS.values())
 REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
 
@@ -64,11 +66,11 @@ class RoleFinder:
         op = self.graph.node(name).op
         return op in FORWARDING or op in RESHAPING or op in MOVING
 
-    def turns(self, name: str) -> bool:
-        """Whether a node is a transpose that moves the inner dim: loops read through it in tiles, other templates not at all."""
+    def is_loops_own(self, name: str) -> bool:
+        """Whether only loops read through a node: slices, and transposes that move the inner dim, which take tiles."""
         node = self.graph.node(name)
         if node.op != "Transpose":
-            return False
+            return node.op in SLICING
         order = self.value(*self.graph.inputs(name)[1])
         return order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1
 
@@ -123,11 +125,13 @@ class RoleFinder:
         if shape is None or not prod(shape) or not access.is_supported(node.output_dtypes[0]):
             return None
         sources = self.graph.inputs(node.name)
-        if self.shape(*sources[0]) is None:
+        if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
             return None
-        if node.op == "Transpose":
-            order = self.value(*sources[1])
-            if order is None or not len(order):
+        if node.op in MOVING:
+            if any(self.value(*sources[slot]) is None for slot in PARAMETERS.get(node.op, ())):
+                return None
+            others = [self.shape(node.name, k) for k in range(len(node.output_dtypes))]
+            if others.count(shape) != len(others) or len(others) > MAX_PARTS:
                 return None
         return Role("loop", shape)
 

@@ -67,7 +67,9 @@ def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
         Operand(ref, t.dtype, tuple(0 if n == 1 else b for n, b in zip(region.shape, c_strides(region.shape, t.dtype.size))))
         for ref, t in zip(group.outputs, tensors)
     ]
-    return strided_call(region, results, title or loop_title(region.program), _named_errors(group, region.program))
+    call = strided_call(region, results, title or loop_title(region.program), _named_errors(group, region.program))
+    # a slice may start where its input does and be smaller
+    return replace(call, in_place=tuple((k, j) for k, j in call.in_place if group.inputs[j].size == tensors[k].size))
 
 
 def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, str]]:

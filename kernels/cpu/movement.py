@@ -13,7 +13,7 @@ import numpy as np
 
 from tfjit.framework import strided_slice
 from tfjit.kernels.cpu.copies import Layout, View, copy_launch
-from tfjit.kernels.cpu.region import c_strides
+from tfjit.kernels.cpu.region import c_strides, dense_slice
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, native
 
 
@@ -143,16 +143,7 @@ def _slice(spec: NodeSpec) -> NativeCall:
 
 
 def _dense(spec: NodeSpec, shape: tuple[int, ...]) -> strided_slice.DenseSlice:
-    begin, end, strides = (_known(spec, k) for k in (1, 2, 3))
-    if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
-        raise Unsupported("begin, end and strides are no vectors of one length")
-    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    try:
-        return strided_slice.resolve(
-            shape, begin.tolist(), end.tolist(), strides.tolist(), *(int(spec.attrs.get(name, 0)) for name in masks)
-        )
-    except Exception as error:
-        raise Unsupported(f"{spec.op} {spec.name}: {error}") from error
+    return dense_slice(spec, shape, {k: _known(spec, k) for k in (1, 2, 3)})
 
 
 @native("StridedSlice")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import elementwise
+from tfjit.framework import elementwise, strided_slice
+from tfjit.framework.errors import OpError
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import NodeSpec, Unsupported
@@ -23,8 +24,15 @@ FORWARDING: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "S
 """Ops whose output is their first input, element for element."""
 RESHAPING: Final = frozenset({"Reshape", "ExpandDims", "Squeeze"})
 """Ops that keep the row-major order of the elements."""
-MOVING: Final = frozenset({"Transpose", "BroadcastTo"})
+SLICING: Final = frozenset({"Slice", "StridedSlice", "ReverseV2", "Split", "SplitV", "Unpack", "Tile"})
+"""Index maps that loops read through; the other templates take their results from memory."""
+MOVING: Final = frozenset({"Transpose", "BroadcastTo"}) | SLICING
 """Index maps that a fused kernel reads through."""
+PARAMETERS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("Reshape", "ExpandDims", "Transpose", "BroadcastTo", "ReverseV2", "Tile"), (1,)),
+    "Slice": (1, 2), "StridedSlice": (1, 2, 3), "Split": (0,), "SplitV": (1, 2),
+}  # fmt: skip
+"""Which inputs of an index map say what it does: they have to be known while planning."""
 BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
 
 
@@ -145,6 +153,17 @@ def broadcast_map(index: IndexMap, source: Sequence[int], target: Sequence[int],
     return tuple(_ZERO if s == 1 and target[lead + d] != 1 else index[lead + d] for d, s in enumerate(source))
 
 
+def widened_map(index: IndexMap, source: Sequence[int], target: Sequence[int]) -> IndexMap:
+    """Map of a value of shape `source`, given that of the same value with dims of size 1 put in or left out."""
+    ways = iter(way for way, n in zip(index, target) if n != 1)
+    return tuple(_ZERO if n == 1 else next(ways) for n in source)
+
+
+def _stepped(way: Affine, start: int, step: int) -> Affine:
+    """start + step * way."""
+    return start + step * way[0], tuple((dim, step * coefficient) for dim, coefficient in way[1])
+
+
 class RegionBuilder:
     """Collects the scalar ops that values of a group need, walking back from the values to external inputs and leaves.
 
@@ -195,6 +214,9 @@ class RegionBuilder:
             return self.value(member.inputs[0], tuple(through_list))
         if op == "BroadcastTo":
             return self.value(member.inputs[0], broadcast_map(index, self.group.tensor(member.inputs[0]).shape, shape))
+        if op in SLICING:
+            k = 1 if op == "Split" else 0
+            return self.value(member.inputs[k], self._sliced(member, ref.index, index, self.group.tensor(member.inputs[k]).shape))
         dtype = spec.outputs[ref.index].dtype
         if op in BIAS:
             channel = 1 if _data_format(spec).startswith("NC") and len(shape) > 1 else len(shape) - 1
@@ -207,6 +229,35 @@ class RegionBuilder:
             raise Unsupported(f"{op} {spec.name} is not computed element by element")
         arguments = tuple(self._argument(member, k, index, shape) for k in range(len(member.inputs)))
         return self._emit(op, arguments, dtype, scalar_attrs(spec))
+
+    def _sliced(self, member: Member, number: int, index: IndexMap, source: Sequence[int]) -> IndexMap:
+        """Map of the array that output `number` of a slicing member is part of."""
+        spec = member.spec
+        shape = spec.outputs[number].shape
+        if spec.op == "StridedSlice":
+            known = {k: self._constant(member, k) for k in PARAMETERS["StridedSlice"]}
+            dense = dense_slice(spec, source, known)
+            sizes = [n or 0 for n in dense.sizes]
+            kept = widened_map(index, sizes, shape)
+            return tuple(_stepped(way, start, step) for way, start, step in zip(kept, dense.starts, dense.strides))
+        if spec.op == "Tile":
+            if any(n not in (1, out) for n, out in zip(source, shape)):
+                raise Unsupported(f"Tile {spec.name} repeats more than single elements")
+            return broadcast_map(index, source, shape)
+        if spec.op == "ReverseV2":
+            axes = {int(a) % len(source) for a in np.asarray(self._constant(member, 1)).reshape(-1)}
+            return tuple(_stepped(way, n - 1, -1) if d in axes else way for d, (way, n) in enumerate(zip(index, source)))
+        if spec.op == "Slice":
+            begin = np.asarray(self._constant(member, 1)).reshape(-1).tolist()
+            if len(begin) != len(source) or any(b < 0 or b + n > size for b, n, size in zip(begin, shape, source)):
+                raise Unsupported(f"Slice {spec.name} leaves its input")
+            return tuple(_stepped(way, b, 1) for way, b in zip(index, begin))
+        if spec.op == "Unpack":
+            axis = int(spec.attrs.get("axis", 0)) % len(source)  # type: ignore[call-overload]
+            return (*index[:axis], (number, ()), *index[axis:])
+        axis = int(np.asarray(self._constant(member, 0 if spec.op == "Split" else 2)).reshape(-1)[0]) % len(source)
+        start = sum(out.shape[axis] for out in spec.outputs[:number])
+        return tuple(_stepped(way, start, 1) if d == axis else way for d, way in enumerate(index))
 
     def _argument(self, member: Member, k: int, index: IndexMap, shape: tuple[int, ...]) -> tuple[bool, int]:
         ref = member.inputs[k]
@@ -250,6 +301,19 @@ class RegionBuilder:
         ops = tuple(ScalarOp(op, tuple(number(a) for a in arguments), dtype, attrs) for op, arguments, dtype, attrs in self._ops)
         program = Program(tuple(o.dtype for o in self._operands), ops, tuple(number(v) for v in outputs))
         return Region(self.space, tuple(self._operands), program)
+
+
+def dense_slice(spec: NodeSpec, shape: Sequence[int], known: Mapping[int, Any]) -> strided_slice.DenseSlice:
+    """What a StridedSlice (or its gradient) takes from an array. known: values of its inputs. Raises Unsupported for a faulty one."""
+    begin, end, strides = (np.asarray(known[k]) for k in PARAMETERS["StridedSlice"])
+    if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
+        raise Unsupported("begin, end and strides are no vectors of one length")
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    attrs: Any = spec.attrs
+    try:
+        return strided_slice.resolve(shape, begin.tolist(), end.tolist(), strides.tolist(), *(int(attrs.get(name, 0)) for name in masks))
+    except OpError as error:
+        raise Unsupported(f"{spec.op} {spec.name}: {error}") from error
 
 
 def _data_format(spec: NodeSpec) -> str:

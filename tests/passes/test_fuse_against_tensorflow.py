@@ -87,6 +87,48 @@ def huber_and_metrics(x: Any) -> Any:
     return tf.reduce_mean(huber), tf.reduce_max(error), tf.argmax(x, 1)
 
 
+def finite_differences(x: Any) -> Any:
+    return (x[1:] - x[:-1]) * 0.5, tf.nn.relu(x[:, 2:] - x[:, :-2]) + x[:, 1:-1]
+
+
+def five_point_stencil(x: Any) -> Any:
+    return 4.0 * x[1:-1, 1:-1] - x[:-2, 1:-1] - x[2:, 1:-1] - x[1:-1, :-2] - x[1:-1, 2:]
+
+
+def every_few_elements(x: Any) -> Any:
+    return [tf.nn.relu(x[::2, ::k] * 2.0 + 1.0) for k in (1, 2, 3, 4, 5, -1, -2)] + [x[::-1, 1] + x[0, 1] * 2.0]
+
+
+def backwards(x: Any) -> Any:
+    return tf.tanh(tf.reverse(x, [0, 1]) + x) * 2.0, tf.reverse(x, [1])[:, ::2, None] - 1.0
+
+
+def gated(x: Any) -> Any:
+    a, b = tf.split(x, 2, axis=1)
+    c, d, _ = tf.split(x, [3, 3, x.shape[1] - 6], axis=1)
+    return tf.sigmoid(a) * b, c + d * c, [column * 2.0 + 1.0 for column in tf.unstack(x, axis=1)[:3]]
+
+
+def tiled_and_sliced(x: Any) -> Any:
+    column = tf.slice(x, [0, 1], [x.shape[0], 1])
+    return tf.tile(column, [1, x.shape[1]]) * x - column, tf.tile(x, [1, 2]) + 1.0
+
+
+def turned(x: Any) -> Any:
+    y = tf.exp(x) + 1.0
+    return tf.transpose(x) * 2.0 + tf.reshape(x, x.shape[::-1]), y, tf.transpose(y) - 1.0, tf.transpose(x)[1:, ::-1] * 3.0 - 1.0
+
+
+def turned_images(x: Any) -> Any:
+    y = tf.nn.relu(tf.transpose(x, [0, 3, 1, 2]) * 2.0 - 1.0)
+    return (
+        y,
+        tf.transpose(y, [0, 2, 3, 1]) + x,
+        tf.reduce_sum(tf.transpose(x, [3, 0, 2, 1]), 1),
+        tf.nn.softmax(tf.transpose(x, [0, 3, 2, 1])),
+    )
+
+
 ANY_BATCH: list[tuple[Callable[[Any], Any], tuple[int, ...]]] = [
     (layer_norm, (6, 40)), (layer_norm, (2, 5, 33)), (batch_norm_training, (4, 5, 6, 7)), (attention, (2, 9, 12)),
     (residual_block, (2, 7, 9, 8)), (normalise_image, (2, 20, 30, 3)), (masks_and_selects, (5, 60)), (l2_normalise, (7, 50)),
@@ -96,6 +138,13 @@ ONE_BATCH: list[tuple[Callable[[Any], Any], tuple[int, ...]]] = [
     (mlp_with_loss_gradient, (16, 11)),
     (lstm_step, (3, 10)),
     (huber_and_metrics, (9, 21)),
+    *(
+        (f, shape)
+        for f in (finite_differences, five_point_stencil, every_few_elements, backwards, gated, tiled_and_sliced, turned)
+        for shape in ((7, 10), (40, 130))
+    ),
+    (turned_images, (2, 9, 11, 3)),
+    (turned_images, (2, 17, 20, 33)),
 ]
 CASES = [(*case, fixed) for case in ANY_BATCH for fixed in (True, False)] + [(*case, True) for case in ONE_BATCH]
 
@@ -108,7 +157,7 @@ def test_graph(make: Callable[[Any], Any], shape: tuple[int, ...], fixed: bool, 
     with graph.as_default():
         x = v1.placeholder(tf.float32, shape if fixed else (None, *shape[1:]), name="x")
         made = make(x)
-        fetches = [t.name for t in (made if isinstance(made, (list, tuple)) else [made])]
+        fetches = [t.name for t in tf.nest.flatten(made)]
     value = rand(*shape)
     with v1.Session(graph=graph) as session:
         wanted = session.run(fetches, {"x:0": value})
