@@ -253,7 +253,7 @@ class RegionBuilder:
                 raise Unsupported(f"Slice {spec.name} leaves its input")
             return tuple(_stepped(way, b, 1) for way, b in zip(index, begin))
         if spec.op == "Unpack":
-            axis = int(spec.attrs.get("axis", 0)) % len(source)  # type: ignore[call-overload]
+            axis = int(spec.attrs.get("axis", 0)) % len(source)
             return (*index[:axis], (number, ()), *index[axis:])
         axis = int(np.asarray(self._constant(member, 0 if spec.op == "Split" else 2)).reshape(-1)[0]) % len(source)
         start = sum(out.shape[axis] for out in spec.outputs[:number])
