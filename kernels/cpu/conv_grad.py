@@ -13,7 +13,7 @@ from tfjit.kernels.cpu.channelwise import add_channelwise, backward_map
 from tfjit.kernels.cpu.conv import ConvSpec, add_convolution, native_layout
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
-from tfjit.kernels.cpu.matmul import MatMulSpec, add_product
+from tfjit.kernels.cpu.filter_grad import FilterGradSpec, add_filter_gradient, joins_taps, valid_outputs
 from tfjit.kernels.cpu.packing import MatrixLayout, pack_at_run_time, plan_panels
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import Tile, tile_of
@@ -147,31 +147,27 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
 
 
 def _dense_filter_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
-    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels; no im2col.
+    """For every tap a product of the input, transposed, and out_backprop, summed over all output pixels that read inside it.
 
     filter_shape: [k_h, k_w, channels of a group, out_c].
     """
     x, _, dy = node.inputs
     dw = node.outputs[0]
     tile = _require(dy, x)
-    k_h, k_w, in_c, out_c = filter_shape
+    _, _, in_c, out_c = filter_shape
     batch, _, _, channels = x.shape
     rows, cols = _windows(node, x.shape, filter_shape)
     if dw.size == 0 or dy.size == 0:
         return zero_call(dw.nbytes)
-    call = CallBuilder(node.constants)
-    size = tile.size
-    pixel = channels * size
-    pixels = batch * rows.out * cols.out
-    plan = plan_panels(tile, pixels, out_c, channels // in_c)
-    table = call.table(plan.table(in_c * size))
-    packed = pack_at_run_time(call, plan, table, Pointer("in", 2), MatrixLayout(1, 0, pixels, out_c * size, size))
-    source, height, pitch = _padded(call, Pointer("in", 0), batch, rows, cols, pixel)
-    taps = tuple(kh * rows.dilation * pitch + kw * cols.dilation * pixel for kh in range(k_h) for kw in range(k_w))
-    lines = tuple((b * height + oh * rows.stride) * pitch for b in range(batch) for oh in range(rows.out))
-    spec = MatMulSpec(in_c, cols.out, out_c, size, cols.stride * pixel, taps, (0,) * len(taps), lines)
-    add_product(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), source, ())
-    return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * pixels * out_c * len(taps) * in_c)
+    call = CallBuilder()
+    pixel = channels * tile.size
+    padded = joins_taps(tile, in_c, channels, cols)
+    source, height, pitch = Pointer("in", 0), rows.length, cols.length * pixel
+    if padded:
+        source, height, pitch = _padded(call, source, batch, rows, cols, pixel)
+    spec = FilterGradSpec(batch, rows, cols, channels, in_c, out_c, height * pitch, pitch, padded)
+    add_filter_gradient(call, tile, spec, source, Pointer("in", 2))
+    return call.finish(x.nbytes + dy.nbytes + dw.nbytes, 2 * dy.size * rows.size * cols.size * in_c)
 
 
 @native("DepthwiseConv2dNativeBackpropInput")
@@ -233,14 +229,6 @@ def depthwise_filter_source(tile: Tile) -> KernelSource:
     return KernelSource(s.text(), title=f"depthwise filter gradient {tile.kind}")
 
 
-def _valid_outputs(window: Window, tap: int) -> tuple[int, int]:
-    """Half-open range of the outputs whose tap `tap` lies inside the input."""
-    shift = tap * window.dilation - window.before
-    first = max(0, -(shift // window.stride)) if shift < 0 else 0
-    last = min(window.out, (window.length - 1 - shift) // window.stride + 1)
-    return first, max(first, last)
-
-
 @native("DepthwiseConv2dNativeBackpropFilter")
 def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
     x, _, dy = node.inputs
@@ -258,8 +246,8 @@ def _depthwise_filter_gradient(node: NodeSpec) -> NativeCall:
     table = []
     for kh in range(rows.size):
         for kw in range(cols.size):
-            top, last = _valid_outputs(rows, kh)
-            left, right = _valid_outputs(cols, kw)
+            top, last = valid_outputs(rows, kh)
+            left, right = valid_outputs(cols, kw)
             x_left = (left * cols.stride + kw * cols.dilation - cols.before) * pixel
             table += [top, last, x_left, left * pixel, right - left, (kh * rows.dilation - rows.before) * pitch]
     taps = rows.size * cols.size

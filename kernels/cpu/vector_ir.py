@@ -129,7 +129,7 @@ def _load_word(b: ir.IRBuilder, address: ir.Value, index: ir.Value | int = 0) ->
     return b.load(b.inttoptr(b.add(address, offset), _I64.as_pointer()))
 
 
-def _intrinsic(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], None]) -> Any:
+def intrinsic_of(arity: int, emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], None]) -> Any:
     """A Numba intrinsic void(intp * arity) from a function that emits IR."""
     names = ", ".join(f"a{i}" for i in range(arity))
 
@@ -232,7 +232,7 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
                         with new:
                             write(sums, masks, False)
 
-    return _intrinsic(10, emit)
+    return intrinsic_of(10, emit)
 
 
 def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
@@ -278,7 +278,7 @@ def dot_tile(kind: str, lanes: int, height: int, fused: bool = True) -> Any:
                 with new:
                     b.store(value, place, align=v.size)
 
-    return _intrinsic(10, emit)
+    return intrinsic_of(10, emit)
 
 
 def copy_row(kind: str, lanes: int, vectors: int) -> Any:
@@ -299,7 +299,7 @@ def copy_row(kind: str, lanes: int, vectors: int) -> Any:
                     row = v.masked_load(src, v.mask(b.sub(ncols, _const(j * lanes))), j * v.bytes)
                     v.store(row, dst, j * v.bytes, align=v.bytes)
 
-    return _intrinsic(3, emit)
+    return intrinsic_of(3, emit)
 
 
 def call_address(arity: int) -> Any:
@@ -309,7 +309,7 @@ def call_address(arity: int) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_I64] * arity)
         b.call(b.inttoptr(args[0], kind.as_pointer()), list(args[1:]))
 
-    return _intrinsic(arity + 1, emit)
+    return intrinsic_of(arity + 1, emit)
 
 
 call_tile = call_address(10)
@@ -354,7 +354,7 @@ def channelwise_rows(kind: str, lanes: int, height: int, columns: int, fused: bo
 
         over_vectors(v, channels, vector)
 
-    return _intrinsic(8, emit)
+    return intrinsic_of(8, emit)
 
 
 _LOWEST = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
@@ -408,7 +408,7 @@ def channelwise_tile(kind: str, lanes: int, height: int, op: str, fused: bool = 
 
         over_vectors(v, channels, vector)
 
-    return _intrinsic(8, emit)
+    return intrinsic_of(8, emit)
 
 
 call_channelwise = call_address(8)
@@ -465,7 +465,7 @@ def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
 
         over_vectors(v, channels, vector)
 
-    return _intrinsic(6, emit)
+    return intrinsic_of(6, emit)
 
 
 call_scatter = call_address(6)
@@ -508,4 +508,4 @@ def multiply_reduce(kind: str, lanes: int, fused: bool = True) -> Any:
 
         over_vectors(v, channels, vector)
 
-    return _intrinsic(7, emit)
+    return intrinsic_of(7, emit)

@@ -52,6 +52,42 @@ def test_dilated_grouped_and_padded_gradients(prefix: str, w_shape: tuple[int, .
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "stride"),
+    [
+        ((9, 28, 26, 1), (3, 3, 1, 32), 1),  # taps joined, several parts, blocks of rows
+        ((9, 7, 7, 30), (3, 3, 30, 33), 1),  # blocks of several images, the last one short; a narrow last panel
+        ((3, 21, 20, 5), (5, 4, 5, 27), 2),  # a wide last panel that is not full
+        ((2, 30, 31, 14), (1, 1, 14, 16), 1),
+        ((2, 9, 8, 24), (3, 3, 8, 51), 1),  # groups
+        ((1, 3, 2, 7), (5, 7, 7, 3), 1),  # a window larger than the image: taps that no output reads
+    ],
+)
+def test_filter_gradient_in_blocks_and_parts(x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: int, dtype: str) -> None:
+    """Against float64 sums by the reference, to the error of a sum of that many terms."""
+    rng = np.random.default_rng(2)
+    attrs = nn_cases.conv_attrs((stride, stride), "SAME")
+    x = rng.standard_normal(x_shape)
+    out = (x_shape[0], -(-x_shape[1] // stride), -(-x_shape[2] // stride), w_shape[3])
+    dy = rng.standard_normal(out)
+    arrays = [x.astype(dtype), np.array(w_shape, np.int32), dy.astype(dtype)]
+    exact = [arrays[0].astype(np.float64), arrays[1], arrays[2].astype(np.float64)]
+    (wanted,) = find_reference("Conv2DBackpropFilter")(  # type: ignore[misc]
+        node_spec("Conv2DBackpropFilter", exact, attrs, np.zeros(w_shape)), exact
+    )
+    call = find_native("Conv2DBackpropFilter")(  # type: ignore[misc]
+        node_spec("Conv2DBackpropFilter", arrays, attrs, np.zeros(w_shape, dtype))
+    )
+    runner = NativeRunner(call, arrays, native_nn.specs(np.zeros(w_shape, dtype)))
+    (whole,) = (np.array(o) for o in runner.run(1))
+    scale = np.sqrt(out[0] * out[1] * out[2])
+    np.testing.assert_allclose(whole, wanted, rtol=0, atol=scale * (2e-6 if dtype == "float32" else 1e-14))
+    for chunks, threads in ((2, True), (None, True)):
+        (found,) = runner.run(chunks, threads)
+        np.testing.assert_array_equal(found, whole)
+
+
 def test_gradient_of_an_empty_batch_is_zero() -> None:
     x, dy = np.zeros((0, 5, 5, 2), np.float32), np.zeros((0, 5, 5, 3), np.float32)
     arrays = [x, np.array([3, 3, 2, 3], np.int32), dy]
