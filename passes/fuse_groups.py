@@ -168,7 +168,7 @@ class GroupMaker:
         if group.kind in ANCHOR_KINDS:
             fused.epilogue_of(group)
         elif group.kind == "rows":
-            from tfjit.kernels.cpu.rows import row_program
+            from tfjit.kernels.cpu.row_program import row_program
 
             row_program(group)
         elif group.kind == "reduce":

@@ -17,7 +17,7 @@ from tfjit.kernels.registry import Unsupported
 
 IMPORTS: Final = (
     *expressions.IMPORTS,
-    "from tfjit.kernels.accumulate import add_any_order, multiply_any_order",
+    "from tfjit.kernels.accumulate import add_any_order, maximum_any_zero, minimum_any_zero, multiply_any_order",
     "from tfjit.kernels.intrinsics import *",
     "",
     "",
@@ -103,7 +103,7 @@ def step(kind: str, dtype: DType, total: str, value: str, in_order: bool = False
         return f"{total} {'&' if kind == 'all' else '|'} {value}"
     if kind in ("max", "min"):
         if dtype.is_floating:
-            return f"{kind}imum({total}, {value})"
+            return f"{kind}imum_any_zero({total}, {value})"
         return f"select({value} {'>' if kind == 'max' else '<'} {total}, {value}, {total})"
     if dtype.is_floating and not in_order:
         return f"{'add' if kind == 'sum' else 'multiply'}_any_order({total}, {value})"

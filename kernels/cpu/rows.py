@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Final
+from typing import Final
 
-from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
-from tfjit.kernels.cpu.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.loop_text import CONTIGUOUS, HOISTED, STRIDED, advance_odometer, inner_pattern, write_odometer
-from tfjit.kernels.cpu.reducers import ROW_OPS, reduced_axes
-from tfjit.kernels.cpu.region import Affine, IndexMap, Operand, RegionBuilder, c_strides, collapse, identity_map, reshape_map, single
-from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.cpu.reducers import ROW_OPS
+from tfjit.kernels.cpu.region import collapse, single
+from tfjit.kernels.cpu.row_program import DIVIDE, LABEL, LITERAL, PICK, POSITION, REDUCE, SHIFTED, WIDTH, RowProgram, row_program
+from tfjit.kernels.group import FusedGroup
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -30,184 +29,25 @@ _RECOMPUTE_NS: Final = 0.12
 _SCRATCH_LIMIT: Final = 1 << 24
 _LABEL_ERROR: Final = 1
 
-# pseudo ops of a row program, beside the rows of framework.elementwise
-_REDUCE: Final = "reduce."  # reduce.<kind>: a vector -> one value a row
-_POSITION: Final = "row.position"  # the column number, int32
-_CONSTANT: Final = "row.constant"  # attr value
-_WIDTH: Final = "row.width"  # number of columns, so that the text holds no sizes
-_DIVIDE: Final = "row.divide"  # of integers, towards zero, by what is not zero
-_LABEL: Final = "row.label"  # a class number, checked against the row's width
-
-
-@dataclass(frozen=True, slots=True)
-class RowProgram:
-    """space: rows' dims, then the row's; outer: how many are the rows'. program: with pseudo ops. results: how each output lies."""
-
-    space: tuple[int, ...]
-    outer: int
-    operands: tuple[Operand, ...]
-    program: Program
-    results: tuple[Operand, ...]
-
-    @property
-    def width(self) -> int:
-        """Elements of a row."""
-        return prod(self.space[self.outer :])
-
-
-class _RowBuilder(RegionBuilder):
-    """Adds reductions along the row to the elementwise members."""
-
-    def __init__(self, group: FusedGroup, space: tuple[int, ...], outer: int) -> None:
-        super().__init__(group, space)
-        self.outer = outer
-        self._whole = identity_map(len(space))
-        self._per_member: dict[Ref, tuple[bool, int]] = {}
-
-    def _compute(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
-        if ref.member in (INPUT, CONSTANT):
-            return super()._compute(ref, index)
-        member = self.group.members[ref.member]
-        op = member.spec.op
-        if op not in reducers.OPS and op not in ROW_OPS:
-            return super()._compute(ref, index)
-        self._require_own_place(member, ref, index)
-        found = self._per_member.get(ref)
-        if found is None:
-            if op in ROW_OPS:
-                for k, value in enumerate(self._row_op(member)):
-                    self._per_member[Ref(ref.member, k)] = value
-            else:
-                self._per_member[ref] = self._reduction(member)
-            found = self._per_member[ref]
-        return found
-
-    def _require_own_place(self, member: Member, ref: Ref, index: IndexMap) -> None:
-        """A result of a row may be used in that row only."""
-        shape = member.spec.outputs[ref.index].shape
-        terms = [self._plain(a) for a in index]
-        own = [self._plain(a) for a in self._whole[: self.outer]]
-        kept = [t for t, n in zip(terms, shape) if n != 1]
-        wanted = [t for t, n in zip(own, self.space) if n != 1]
-        if len(shape) == len(self.space) and kept == [self._plain(a) for a, n in zip(self._whole, self.space) if n != 1]:
-            return
-        if kept != wanted:
-            raise Unsupported(f"{member.spec.name} is used across rows")
-
-    def _plain(self, affine: Affine) -> tuple[int, tuple[tuple[int, int], ...]]:
-        return affine[0], tuple(t for t in affine[1] if self.space[t[0]] != 1)
-
-    def _emit_op(self, op: str, dtype: DType, *arguments: tuple[bool, int], **attrs: Any) -> tuple[bool, int]:
-        return self._emit(op, arguments, dtype, tuple(attrs.items()))
-
-    def _reduction(self, member: Member) -> tuple[bool, int]:
-        spec = member.spec
-        source = self.group.tensor(member.inputs[0])
-        if source.shape != self.space:
-            raise Unsupported(f"{spec.op} {spec.name} reduces {list(source.shape)}, the rows are {list(self.space)}")
-        if reduced_axes(self.group, member) != tuple(range(self.outer, len(self.space))):
-            raise Unsupported(f"{spec.op} {spec.name} reduces other axes than the rows'")
-        what = reducers.OPS[spec.op]
-        dtype = spec.outputs[0].dtype
-        value = self.value(member.inputs[0], self._whole)
-        if what.squares:
-            value = self._emit_op("Square", dtype, value)
-        total = self._emit_op(_REDUCE + what.kind, dtype, value)
-        if what.mean:
-            total = self._emit_op(_DIVIDE if dtype.is_integer else "RealDiv", dtype, total, self._emit_op(_WIDTH, dtype))
-        if what.root:
-            total = self._emit_op("Sqrt", dtype, total)
-        if what.half:
-            total = self._emit_op("Mul", dtype, total, self._constant_value(0.5, dtype))
-        return total
-
-    def _constant_value(self, value: float, dtype: DType) -> tuple[bool, int]:
-        return self._emit_op(_CONSTANT, dtype, value=value)
-
-    def _row_op(self, member: Member) -> list[tuple[bool, int]]:
-        """All outputs of an op that is several reductions itself."""
-        spec = member.spec
-        dtype = spec.inputs[0].dtype
-        shape = spec.outputs[-1].shape
-        if shape != self.space or self.outer != len(shape) - 1:
-            raise Unsupported(f"{spec.op} {spec.name} has rows of its own")
-        x = self._argument(member, 0, self._whole, shape)
-        shifted = self._emit_op("Sub", dtype, x, self._emit_op(_REDUCE + "max", dtype, x))
-        e = self._emit_op("Exp", dtype, shifted)
-        total = self._emit_op(_REDUCE + "sum", dtype, e)
-        if spec.op == "LogSoftmax":
-            return [self._emit_op("Sub", dtype, shifted, self._emit_op("Log", dtype, total))]
-        softmax = self._emit_op("Mul", dtype, e, self._emit_op("Reciprocal", dtype, total))
-        if spec.op == "Softmax":
-            return [softmax]
-        if spec.op == "SoftmaxCrossEntropyWithLogits":
-            labels = self._argument(member, 1, self._whole, shape)
-            log = self._emit_op("Log", dtype, total)
-            terms = self._emit_op("Mul", dtype, labels, self._emit_op("Sub", dtype, log, shifted))
-            return [self._emit_op(_REDUCE + "sum", dtype, terms), self._emit_op("Sub", dtype, softmax, labels)]
-        label = self._emit_op(_LABEL, d.int32, self.value(member.inputs[1], self._whole[: self.outer]))
-        here = self._emit_op("Equal", d.bool, self._emit_op(_POSITION, d.int32), label)
-        zero, one = self._constant_value(0.0, dtype), self._constant_value(1.0, dtype)
-        picked = self._emit_op(_REDUCE + "sum", dtype, self._emit_op("SelectV2", dtype, here, shifted, zero))
-        loss = self._emit_op("Sub", dtype, self._emit_op("Log", dtype, total), picked)
-        return [loss, self._emit_op("Sub", dtype, softmax, self._emit_op("SelectV2", dtype, here, one, zero))]
-
-
-def row_program(group: FusedGroup) -> RowProgram:
-    """The row program of a group. Raises Unsupported where its members do not fit rows of one shape."""
-    heads = [m for m in group.members if m.spec.op in reducers.OPS or m.spec.op in ROW_OPS]
-    if not heads:
-        raise Unsupported("no reduction")
-    head = heads[0]
-    if head.spec.op in ROW_OPS:
-        space = head.spec.outputs[-1].shape
-        outer = len(space) - 1
-    else:
-        space = group.tensor(head.inputs[0]).shape
-        axes = reduced_axes(group, head)
-        outer = len(space) - len(axes)
-        if axes != tuple(range(outer, len(space))):
-            raise Unsupported(f"{head.spec.op} {head.spec.name} does not reduce the last dims")
-    builder = _RowBuilder(group, space, outer)
-    values = []
-    results = []
-    rows, width = space[:outer], prod(space[outer:])
-    for ref in group.outputs:
-        tensor = group.tensor(ref)
-        if tensor.size == prod(space) and (width != 1 or len(tensor.shape) == len(space)):
-            index = identity_map(len(space)) if tensor.shape == space else builder.whole(tensor.shape)
-            strides = c_strides(space, tensor.dtype.size)
-        elif tensor.size == prod(rows):
-            found = reshape_map(identity_map(outer), tensor.shape, rows, space)
-            if found is None:
-                raise Unsupported(f"a result of shape {list(tensor.shape)} beside rows {list(rows)}")
-            index = found
-            strides = (*c_strides(rows, tensor.dtype.size), *(0 for _ in space[outer:]))
-        else:
-            raise Unsupported(f"a result of shape {list(tensor.shape)} beside rows of {list(space)}")
-        values.append(builder.value(ref, index))
-        results.append(Operand(ref, tensor.dtype, tuple(0 if n == 1 else b for n, b in zip(space, strides))))
-    region = builder.finish(values)
-    if len(results) > MAX_OUTPUTS - 4:
-        raise Unsupported(f"{len(results)} results")
-    dtypes = [*region.program.inputs, *(op.dtype for op in region.program.ops)]
-    for op in region.program.ops:
-        if "." not in op.op and expressions.failure(op.op, [dtypes[k] for k in op.args]) is not None:
-            raise Unsupported(f"{op.op} may fail")
-    return RowProgram(space, outer, region.operands, region.program, tuple(results))
-
 
 @dataclass(slots=True)
 class _Schedule:
     """When each value is computed. vector: whether it has an element a column; stage: how many passes over the row come before it.
 
-    passes[s]: vector values that pass s must have, in order; kept: those that later passes find in scratch, by number.
+    passes[s]: vector values that pass s must have, in order; kept: those that later passes find in memory, by number, in the row of
+    an output that is written later (in_output: value -> output) or in scratch.
     """
 
     vector: list[bool]
     stage: list[int]
     passes: list[list[int]] = field(default_factory=list)
     kept: dict[int, int] = field(default_factory=dict)
+    in_output: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def in_scratch(self) -> list[int]:
+        """Values kept in scratch memory."""
+        return [value for value in self.kept if value not in self.in_output]
 
 
 def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
@@ -218,14 +58,18 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
     again = [0.0] * base  # ns to compute a value anew from operands
     for op in program.ops:
         late = max((stage[a] for a in op.args), default=0)
-        if op.op.startswith(_REDUCE):
+        if op.op.startswith(REDUCE):
             if not vector[op.args[0]]:
                 raise Unsupported("a sum over one value that is the same along the row")
             vector.append(False)
             stage.append(late + 1)
             again.append(0.0)
+        elif op.op == PICK:
+            vector.append(False)
+            stage.append(late)
+            again.append(0.0)
         else:
-            wide = op.op == _POSITION or any(vector[a] for a in op.args)
+            wide = op.op == POSITION or any(vector[a] for a in op.args)
             vector.append(wide)
             stage.append(late)
             again.append(sum(again[a] for a in op.args) + costs.op_ns(op.op, op.dtype.size) if wide else 0.0)
@@ -235,7 +79,7 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
         for value, result in zip(program.outputs, rows.results)
         if any(result.strides[rows.outer :]) or (rows.width == 1 and vector[value])
     ]
-    reduced = [op.args[0] for op in program.ops if op.op.startswith(_REDUCE)]
+    reduced = [op.args[0] for op in program.ops if op.op.startswith(REDUCE)]
     last = max(stage[value] for value in [*columns, *reduced])
     wanted: list[set[int]] = [set() for _ in range(last + 1)]
     for value in [*columns, *reduced]:
@@ -259,6 +103,23 @@ def _schedule(rows: RowProgram, patterns: Sequence[str]) -> _Schedule:
     return schedule
 
 
+def _keep_in_outputs(schedule: _Schedule, rows: RowProgram, outputs: Sequence[str]) -> None:
+    """Let values that later passes read again lie in the rows of outputs that are written at or after the last such pass.
+
+    Scratch of its own costs a further stream through the cache, and the output's row arrives while a pass computes.
+    """
+    program = rows.program
+    dtypes = [*program.inputs, *(op.dtype for op in program.ops)]
+    free = [k for k, pattern in enumerate(outputs) if pattern == CONTIGUOUS]
+    for value in schedule.kept:
+        last = max(s for s, needed in enumerate(schedule.passes) if value in needed)
+        for k in free:
+            if rows.results[k].dtype is dtypes[value] and schedule.stage[program.outputs[k]] >= last:
+                schedule.in_output[value] = k
+                free.remove(k)
+                break
+
+
 class _RowWriter:
     """Text of one row kernel."""
 
@@ -279,7 +140,7 @@ class _RowWriter:
         s.line(f"# rows of {self.rank} outer dims: {' '.join(op.op for op in self.program.ops)}")
         for line in reducers.IMPORTS:
             s.line(line)
-        checks = any(op.op == _LABEL for op in self.program.ops)
+        checks = any(op.op == LABEL for op in self.program.ops)
         with s.block("def kernel(args, chunk, nchunks):"):
             for k in range(self.rank):
                 s.line(f"n{k} = word(args, {2 + k})")
@@ -294,10 +155,11 @@ class _RowWriter:
                 if pattern == STRIDED:
                     s.line(f"{name}_step = word(args, {at})")
                     at += 1
-            if self.schedule.kept:
+            if self.schedule.in_scratch:
                 s.line(f"kept = word(args, {at}) + chunk * word(args, {at + 1})")
-                for value, number in self.schedule.kept.items():
-                    s.line(f"k{number}_p = {access.pointer(self.dtypes[value], f'kept + {number} * word(args, {at + 2})')}")
+                for number, value in enumerate(self.schedule.in_scratch):
+                    place = f"kept + {number} * word(args, {at + 2})"
+                    s.line(f"k{self.schedule.kept[value]}_p = {access.pointer(self.dtypes[value], place)}")
             if checks:
                 s.line("bad = 0")
                 s.line("bad_label = 0")
@@ -345,47 +207,75 @@ class _RowWriter:
         s = self.s
         for k, op in enumerate(self.program.ops):
             value = self.base + k
-            if self.schedule.vector[value] or self.schedule.stage[value] != stage or op.op.startswith(_REDUCE):
+            if self.schedule.vector[value] or self.schedule.stage[value] != stage or op.op.startswith(REDUCE):
                 continue
-            if op.op == _LABEL:
+            if op.op == LABEL:
                 label = self.names[op.args[0]]
                 with s.block(f"if {label} < 0 or {label} >= width:"):
                     s.line("bad = 1")
                     s.line(f"bad_label = int64({label})")
                 s.line(f"{self.names[value]} = int32({label})")
+            elif op.op == PICK:
+                self._pick(value)
             else:
-                self._ops([value], lambda v: self.names[v])
+                self._op(value, self.names)
 
-    def _ops(self, values: Sequence[int], name: Any) -> None:
-        """Assign elementwise values, in order, under their names."""
+    def _op(self, value: int, names: Sequence[str], position: str = "start + i") -> None:
+        """Assign an elementwise value under its name. position: text of the column number."""
         s = self.s
-        for value in values:
-            op = self.program.ops[value - self.base]
-            if op.op == _CONSTANT:
-                s.line(f"{self.names[value]} = {expressions.literal(dict(op.attrs)['value'], op.dtype)}")
-            elif op.op == _DIVIDE:
-                s.line(f"{self.names[value]} = idiv({name(op.args[0])}, {name(op.args[1])})")
-            elif op.op == _WIDTH:
-                s.line(f"{self.names[value]} = {expressions.register_type(op.dtype)}(width)")
-            elif op.op == _POSITION:
-                s.line(f"{self.names[value]} = int32(start + i)")
+        op = self.program.ops[value - self.base]
+        arguments = [names[a] for a in op.args]
+        if op.op == LITERAL:
+            result = expressions.literal(dict(op.attrs)["value"], op.dtype)
+        elif op.op == DIVIDE:
+            result = f"idiv({arguments[0]}, {arguments[1]})"
+        elif op.op == WIDTH:
+            result = f"{expressions.register_type(op.dtype)}(width)"
+        elif op.op == POSITION:
+            result = f"int32({position})"
+        elif (SHIFTED, True) in op.attrs:
+            kind = "f64" if expressions.register_type(op.dtype) == "float64" else "f32"
+            result = reducers.narrowed(op.dtype, f"vm.exp_shifted_{kind}({arguments[0]})")
+        else:
+            scalar = ScalarOp(op.op, tuple(range(len(op.args))), op.dtype, op.attrs)
+            program = Program(tuple(self.dtypes[a] for a in op.args), (scalar,), (len(op.args),))
+            (result,) = expressions.emit_program(s, program, arguments, "failed", prefix=f"t_{names[value]}_")
+        s.line(f"{names[value]} = {result}")
+
+    def _pick(self, value: int) -> None:
+        """Assign the element of a vector in one column, computed from operands."""
+        s, program = self.s, self.program
+        source, label = program.ops[value - self.base].args
+        needed: set[int] = set()
+        stack = [source]
+        while stack:
+            v = stack.pop()
+            if v not in needed and self.schedule.vector[v]:
+                needed.add(v)
+                stack += program.ops[v - self.base].args if v >= self.base else ()
+        names = [f"p_{name}" if k in needed else name for k, name in enumerate(self.names)]
+        s.line(f"column = int64({self.names[label]})")
+        with s.block("if column < 0 or column >= width:"):
+            s.line("column = 0")
+        for v in sorted(needed):
+            if v < self.base:
+                step = f"x{v}_step" if self.patterns[v] == STRIDED else str(self.dtypes[v].size)
+                element = f"ld({access.pointer(self.dtypes[v], f'x{v}_row + column * {step}')}, 0)"
+                s.line(f"{names[v]} = {expressions.loaded(self.dtypes[v], element)}")
             else:
-                arguments = tuple(range(len(op.args)))
-                scalar = ScalarOp(op.op, arguments, op.dtype, op.attrs)
-                program = Program(tuple(self.dtypes[a] for a in op.args), (scalar,), (len(op.args),))
-                (result,) = expressions.emit_program(s, program, [name(a) for a in op.args], "failed", prefix=f"t{value - self.base}_")
-                s.line(f"{self.names[value]} = {result}")
+                self._op(v, names, "column")
+        s.line(f"{self.names[value]} = {names[source]}")
 
     def _pass(self, number: int) -> None:
         """One pass over the row."""
         s, schedule, base = self.s, self.schedule, self.base
         needed = schedule.passes[number]
         reductions = [
-            (base + k, op) for k, op in enumerate(self.program.ops) if op.op.startswith(_REDUCE) and schedule.stage[op.args[0]] == number
+            (base + k, op) for k, op in enumerate(self.program.ops) if op.op.startswith(REDUCE) and schedule.stage[op.args[0]] == number
         ]
         stores = [k for k, value in enumerate(self.program.outputs) if self.outputs[k] != HOISTED and schedule.stage[value] == number]
         for value, op in reductions:
-            kind = op.op.removeprefix(_REDUCE)
+            kind = op.op.removeprefix(REDUCE)
             wide = reducers.wide_type(kind, op.dtype)
             begin = reducers.start(kind, op.dtype)
             s.line(f"{self.names[value]}_w = {f'{wide}({begin})' if wide == 'float64' else begin}")
@@ -395,10 +285,11 @@ class _RowWriter:
             for value in needed:
                 if value < base:
                     self._pointer(f"x{value}", self.dtypes[value], self.patterns[value])
-            for k in stores:
+            used = {schedule.in_output[v] for v in needed if v in schedule.in_output}
+            for k in sorted(used.union(stores)):
                 self._pointer(f"y{k}", self.rows.results[k].dtype, self.outputs[k])
             for value, op in reductions:
-                s.line(f"{self.names[value]} = {reducers.start(op.op.removeprefix(_REDUCE), op.dtype)}")
+                s.line(f"{self.names[value]} = {reducers.start(op.op.removeprefix(REDUCE), op.dtype)}")
             with s.block("for i in range(m):"):
                 for value in needed:
                     if value < base:
@@ -407,22 +298,23 @@ class _RowWriter:
                         element = f"ld_at(x{value}_p, i * x{value}_step)" if strided else f"ld(x{value}_p, i)"
                         s.line(f"x{value} = {expressions.loaded(dtype, element)}")
                     elif value in schedule.kept and schedule.stage[value] < number:
-                        element = f"ld_out(k{schedule.kept[value]}_p, start + i, {self._scope(value)})"
+                        element = f"ld_out({self._kept_place(value)}, {self._scope(value)})"
                         s.line(f"{self.names[value]} = {expressions.loaded(self.dtypes[value], element)}")
                     else:
-                        self._ops([value], lambda v: self.names[v])
+                        self._op(value, self.names)
                 for value in needed:
                     if schedule.kept.get(value) is not None and schedule.stage[value] == number:
                         stored = expressions.stored(self.dtypes[value], self.names[value])
-                        s.line(f"st_out(k{schedule.kept[value]}_p, start + i, {stored}, {self._scope(value)})")
+                        place = self._kept_place(value)
+                        s.line(f"st_out({place}, {stored}, {self._scope(value)})")
                 for k in stores:
                     stored = expressions.stored(self.rows.results[k].dtype, self.names[self.program.outputs[k]])
                     s.line(f"st_out(y{k}_p, i, {stored}, {k})")
                 for value, op in reductions:
                     name = self.names[value]
-                    s.line(f"{name} = {reducers.step(op.op.removeprefix(_REDUCE), op.dtype, name, self.names[op.args[0]])}")
+                    s.line(f"{name} = {reducers.step(op.op.removeprefix(REDUCE), op.dtype, name, self.names[op.args[0]])}")
             for value, op in reductions:
-                kind, name = op.op.removeprefix(_REDUCE), self.names[value]
+                kind, name = op.op.removeprefix(REDUCE), self.names[value]
                 wide = reducers.wide_type(kind, op.dtype)
                 taken = f"float64({name})" if wide == "float64" else name
                 in_order = reducers.step(kind, op.dtype, f"{name}_w", taken, in_order=True)
@@ -430,8 +322,14 @@ class _RowWriter:
         for value, op in reductions:
             s.line(f"{self.names[value]} = {reducers.narrowed(op.dtype, self.names[value] + '_w')}")
 
+    def _kept_place(self, value: int) -> str:
+        output = self.schedule.in_output.get(value)
+        return f"y{output}_p, i" if output is not None else f"k{self.schedule.kept[value]}_p, start + i"
+
     def _scope(self, value: int) -> int:
-        return len(self.outputs) + self.schedule.kept[value]
+        """Number of the buffer that a kept value lies in, among those that stores promise to keep apart."""
+        output = self.schedule.in_output.get(value)
+        return output if output is not None else len(self.outputs) + self.schedule.in_scratch.index(value)
 
     def _pointer(self, name: str, dtype: DType, pattern: str) -> None:
         step = f"{name}_step" if pattern == STRIDED else str(dtype.size)
@@ -455,11 +353,12 @@ def rows_call(group: FusedGroup) -> NativeCall:
     patterns = [inner_pattern(step, o.dtype) for step, o in zip(steps, operands)]
     inputs, outputs = patterns[: len(rows.operands)], patterns[len(rows.operands) :]
     if rows.width == 1:  # no stride tells a column from a row's own value: all may as well be columns, but for labels
-        labels = {op.args[0] for op in rows.program.ops if op.op == _LABEL}
+        labels = {op.args[0] for op in rows.program.ops if op.op == LABEL}
         inputs = [HOISTED if k in labels else CONTIGUOUS for k in range(len(inputs))]
     schedule = _schedule(rows, inputs)
     if rows.width == 1:
         outputs = [CONTIGUOUS if schedule.vector[value] else HOISTED for value in rows.program.outputs]
+    _keep_in_outputs(schedule, rows, outputs)
     title = "rows " + "+".join(dict.fromkeys(m.spec.op.lower() for m in group.members))
     source = _RowWriter(rows, len(dims), inputs, outputs, schedule).write(title)
     words: list[Word] = [*dims, rows.width]
@@ -475,13 +374,14 @@ def rows_call(group: FusedGroup) -> NativeCall:
     cost += total * sum(costs.op_ns(op.op, op.dtype.size) for k, op in enumerate(rows.program.ops) if schedule.vector[len(inputs) + k])
     chunks = costs.chunks_for(cost, prod(dims))
     temps: tuple[int, ...] = ()
-    if schedule.kept:
+    scratch = len(schedule.in_scratch)
+    if scratch:
         size = -(-rows.width * 8 // 64) * 64
-        chunks = max(1, min(chunks, _SCRATCH_LIMIT // (size * len(schedule.kept))))
-        temps = (size * len(schedule.kept) * chunks,)
-        words += [Pointer("temp", 0), size * len(schedule.kept), size]
+        chunks = max(1, min(chunks, _SCRATCH_LIMIT // (size * scratch)))
+        temps = (size * scratch * chunks,)
+        words += [Pointer("temp", 0), size * scratch, size]
     message = f"Received a label value of {{detail}} which is outside the valid range of [0, {rows.width})."
-    errors = {_LABEL_ERROR: ("InvalidArgumentError", message)} if any(op.op == _LABEL for op in rows.program.ops) else {}
+    errors = {_LABEL_ERROR: ("InvalidArgumentError", message)} if any(op.op == LABEL for op in rows.program.ops) else {}
     launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors)
     return NativeCall((launch,), temp_bytes=temps, bytes_moved=moved, flops=elements)
 

@@ -89,6 +89,22 @@ def scaled_exp(x: Value, shift: int) -> Value:
 
 
 @scalar("f32", "f64")
+def exp_shifted(x: Value) -> Value:
+    """e^x for an x that a maximum was taken from: good to 2 ULP down to -20 and 4.5 to the smallest normal number, 0 below.
+
+    Two thirds of the time of `exp`: one scaling, and for float32 one product for ln 2, whose error grows with the argument as the
+    result's weight in a sum shrinks. Arguments up to 88.3 (709) come out as well, larger ones as infinity.
+    """
+    mantissa_bits, bias, magic = (23, 127, _MAGIC32) if x.bits == 32 else (52, 1023, MAGIC64)
+    x = clamp(x, -bias * math.log(2.0), (bias + 1.1) * math.log(2.0))
+    # the exponent's bias stands in the low bits with n, and the magic number's own bits are shifted out; n = -bias makes a factor of 0
+    t = x.mad(LOG2E, magic + bias)
+    n = t - (magic + bias)
+    r = n.mad(-math.log(2.0), x) if x.bits == 32 else n.mad(-_LN2_64[1], n.mad(-_LN2_64[0], x))
+    return _exp_core(r) * (t.as_int() << mantissa_bits).as_float()
+
+
+@scalar("f32", "f64")
 def expm1(x: Value) -> Value:
     """e^x - 1 without cancellation: 2^n (e^r - 1) + (2^n - 1)."""
     low, high = (-20.0, 88.8) if x.bits == 32 else (-50.0, 709.8)

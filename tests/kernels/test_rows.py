@@ -112,6 +112,29 @@ def test_logsumexp_with_a_scale_and_no_kept_dims() -> None:
     rows_group(g, g.op("AddV2", g.op("Log", total), flat), rtol=1e-5)
 
 
+def test_masked_columns_get_nothing() -> None:
+    x = floats(5, 70)
+    x[:, ::3] = [[-np.inf], [-1e9], [-200], [-103.5], [-88.5]]
+    (result,) = run_node("Softmax", [x], [x.shape])
+    np.testing.assert_allclose(result, softmax(x), rtol=2e-6, atol=1e-37)
+    assert not result[:, ::3].any()
+
+
+def test_logsumexp_of_infinities() -> None:
+    x = floats(6, 50) * 100
+    x[0, 3] = np.inf
+    x[1] = -np.inf
+    x[2, 7] = -np.inf
+    x[3, :2] = np.inf, -np.inf
+    x[4, 5] = np.nan
+    g = ReduceBuilder(x, np.zeros((), np.float32))
+    top = g.reduce("Max", g.input(0), (1,), keep=True)
+    shift = g.op("SelectV2", g.op("IsFinite", top), top, g.input(1))
+    total = g.reduce("Sum", g.op("Exp", g.op("Sub", g.input(0), shift)), (1,), keep=True)
+    with np.errstate(divide="ignore", over="ignore"):
+        rows_group(g, g.op("AddV2", g.op("Log", total), shift), rtol=1e-5)
+
+
 def test_two_dims_a_row() -> None:
     g = ReduceBuilder(floats(5, 6, 7))
     norm = g.reduce("Sum", g.op("Square", g.input(0)), (1, 2), keep=True)
