@@ -8,6 +8,8 @@ import json
 import os
 import pkgutil
 import sys
+import traceback
+from dataclasses import asdict
 from pathlib import Path
 
 # Both halve NumPy's matrix products; they are read when NumPy is first imported.
@@ -16,71 +18,84 @@ for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import benchmarks.scripts  # noqa: E402  after the environment is set
-from benchmarks.harness import Result, measure  # noqa: E402
+from benchmarks.candidates import PEERS, installed  # noqa: E402
+from benchmarks.harness import Options, measure  # noqa: E402
 from benchmarks.machine import measure_limits  # noqa: E402
+from benchmarks.report import TargetTable, WideTable  # noqa: E402
 from benchmarks.workload import Workload  # noqa: E402
 
 
 def scripts() -> dict[str, list[Workload]]:
-    """Workloads by script name."""
+    """Workloads by script name; those that TensorFlow must build only where it is installed."""
     found = {}
     for module in pkgutil.iter_modules(benchmarks.scripts.__path__):
-        found[module.name] = importlib.import_module(f"benchmarks.scripts.{module.name}").workloads()
+        workloads = importlib.import_module(f"benchmarks.scripts.{module.name}").workloads()
+        found[module.name] = [w for w in workloads if installed("tensorflow") or not w.needs_tensorflow]
     return found
 
 
-def row(result: Result) -> str:
-    """One line of the table."""
-    parts = [f"{result.name:<34}"]
-    for name, timing in result.timings.items():
-        ratio = "" if name == "tfjit" else f" ({result.ratios[name]:.3f})"
-        parts.append(f"{name} {timing.us:10.1f} us ±{timing.spread * 50:3.0f}%{ratio}")
-    mine = result.timings["tfjit"]
-    rates = []
-    if result.bytes_moved:
-        rates.append(f"{result.bytes_moved / mine.us / 1e3:.1f} GB/s")
-    if result.flops:
-        rates.append(f"{result.flops / mine.us / 1e3:.1f} GF/s")
-    rates.append(f"first {mine.first_s:.2f} s, compiled {mine.ready_s:.2f} s")
-    return " | ".join([*parts, ", ".join(rates)])
+def _parser() -> argparse.ArgumentParser:
+    cores = len(os.sched_getaffinity(0))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="scripts, or workloads by the start of their names; all when none is given"
+    )
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--rounds", type=int, default=7, help="alternating rounds (default 7)")
+    parser.add_argument("--threads", type=int, default=cores, help="threads of every candidate (default: all cores)")
+    parser.add_argument("--feeds", choices=("round", "run"), default="round", help="when the values fed change (default: each round)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="which of tf,xla,jax,ort take part, where installed (default: all)")
+    parser.add_argument("--no-peers", action="store_true", help="tfjit and NumPy only")
+    parser.add_argument("--only-targets", action="store_true", help="the rows that a ratio is wanted of, in a compact table")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios (needs matplotlib)")
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 1 when a workload failed, 2 for unknown names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="scripts or workloads; all when none is given")
-    parser.add_argument("--list", action="store_true", help="print the names and stop")
-    parser.add_argument("--rounds", type=int, default=7, help="alternating rounds (default 7)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every candidate (default: all cores)")
-    parser.add_argument("--no-peers", action="store_true", help="tfjit and NumPy only")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios (needs matplotlib)")
+    """The command. Returns 1 when tfjit failed in a workload, 2 for unknown names."""
+    parser = _parser()
     args = parser.parse_args(argv)
     known = scripts()
     if args.list:
         for script, workloads in known.items():
-            print(f"{script}: {', '.join(w.name for w in workloads)}")
+            print(
+                f"{script}:", *(f"  {w.name}" + (f" (wanted: {w.wanted} of TensorFlow)" if w.wanted else "") for w in workloads), sep="\n"
+            )
         return 0
-    chosen = [w for script, workloads in known.items() for w in workloads if not args.names or script in args.names or w.name in args.names]
-    unknown = [n for n in args.names if n not in known and not any(n == w.name for ws in known.values() for w in ws)]
+    everything = [(script, w) for script, workloads in known.items() for w in workloads]
+    unknown = [n for n in args.names if not any(n == script or w.name.startswith(n) for script, w in everything)]
     if unknown:
         print(f"unknown benchmark {', '.join(unknown)}; --list shows all", file=sys.stderr)
         return 2
-    limits = measure_limits()
+    peers = () if args.no_peers else tuple(args.peers.split(","))
+    if set(peers) - set(PEERS):
+        parser.error(f"--peers takes {', '.join(PEERS)}")
+    chosen = [w for script, w in everything if not args.names or any(n == script or w.name.startswith(n) for n in args.names)]
+    if args.only_targets:
+        chosen = [w for w in chosen if w.wanted is not None]
+    if args.threads < len(os.sched_getaffinity(0)):  # JAX and XLA take their threads from it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
+    options = Options(args.rounds, args.threads, args.feeds, peers)
+    limits = measure_limits(args.threads)
     print(limits)
-    print("medians; ± half the quartile range; in brackets tfjit's time over theirs, median of the rounds' ratios", flush=True)
+    print(f"{args.threads} threads, {args.rounds} alternating rounds, feeds changed each {args.feeds}, outputs checked before and after")
+    table = TargetTable() if args.only_targets else WideTable()
+    print(*table.heading(), sep="\n", flush=True)
     results, failed = [], 0
     for workload in chosen:
         try:
-            result = measure(workload, args.rounds, args.threads, not args.no_peers)
-        except (AssertionError, RuntimeError) as error:  # one workload's failure must not lose the others' figures
+            result = measure(workload, options, limits)
+        except Exception:  # one workload's failure must not lose the others' figures
             failed += 1
-            print(f"{workload.name:<34} | FAILED: {str(error).strip()[:500]}", flush=True)
+            print(f"{workload.name}: FAILED", traceback.format_exc(), sep="\n", flush=True)
             continue
         results.append(result)
-        print(row(result), flush=True)
+        failed += result.failed
+        print(*table.row(result), sep="\n", flush=True)
     if args.json:
-        args.json.write_text(json.dumps({"machine": str(limits), "results": [r.as_json() for r in results]}, indent=1))
+        figures = {"machine": asdict(limits), "options": asdict(options), "results": [r.as_json() for r in results]}
+        args.json.write_text(json.dumps(figures, indent=1))
     if args.plot:
         from benchmarks.plot import draw
 

@@ -1,58 +1,112 @@
-"""Who is measured: each candidate takes a workload's GraphDef and gives a function from feeds to outputs."""
+"""Who is measured: each candidate takes a workload's GraphDef and runs it with one set of feeds after another."""
 
 from __future__ import annotations
 
 import importlib.util
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.workload import Feeds, Workload
 
-COMPILE_TIMEOUT_S = 300.0
+
+def installed(module: str) -> bool:
+    """Whether a module can be imported."""
+    return importlib.util.find_spec(module) is not None
 
 
-def has_tensorflow() -> bool:
-    """Whether TensorFlow is installed."""
-    return importlib.util.find_spec("tensorflow") is not None
+class Absent(Exception):
+    """A candidate cannot take part in this workload; the message says why."""
 
 
 class Candidate(ABC):
-    """One column. `first_s`: seconds from the graph to the first result; `ready_s`: until it runs at full speed."""
+    """One column. `first_s`: seconds from the graph to the first result; `ready_s`: until it runs at full speed.
+
+    others: the candidates made before, by name; those that are another way to call the same session take it from there.
+    """
 
     name = ""
+    note = ""  # something to say below the row
 
-    def __init__(self, workload: Workload, graph_def: bytes, feeds: Feeds, threads: int) -> None:
+    def __init__(self, workload: Workload, graph_def: bytes, feeds: Feeds, threads: int, others: Mapping[str, Candidate]) -> None:
         self.workload = workload
+        self.others = others
         start = time.perf_counter()
         self.prepare(graph_def, threads)
-        self.run(feeds)
+        self.reset()
+        bound = self.bind(feeds)
+        self.run(bound)
         self.first_s = time.perf_counter() - start
-        self.warm(feeds)
+        self.warm(bound, feeds)
         self.ready_s = time.perf_counter() - start
 
     @abstractmethod
     def prepare(self, graph_def: bytes, threads: int) -> None:
         """Take the graph."""
 
-    @abstractmethod
-    def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
-        """One run, through the public call."""
+    def reset(self) -> None:  # noqa: B027 most have no state
+        """Run the workload's set-up operations."""
 
-    def warm(self, feeds: Feeds) -> None:
+    def bind(self, feeds: Feeds) -> Any:
+        """Feeds under the keys that `run` takes; the values stay what they are."""
+        return feeds
+
+    @abstractmethod
+    def run(self, bound: Any) -> Any:
+        """One run through the public call, NumPy in, NumPy out."""
+
+    def outputs(self, result: Any) -> list[Any]:
+        """The fetched values in what `run` returned."""
+        return list(result)[: len(self.workload.fetches)]
+
+    def warm(self, bound: Any, feeds: Feeds) -> None:
         """Bring the candidate to full speed."""
         for _ in range(3):
-            self.run(feeds)
+            self.run(bound)
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 most hold nothing
         """Free what it holds."""
 
 
-class Tfjit(Candidate):
+class SessionCandidate(Candidate):
+    """A TF1 session: `session`, its graph, and `run` with a single fetch as it is or several in a list."""
+
+    session: Any
+    graph: Any
+
+    def take_keys(self, graph: Any) -> None:
+        """Resolve the workload's names in `graph`."""
+        workload = self.workload
+        strings = workload.keys == "strings"
+        names = [*workload.fetches, *workload.targets]
+        keys = [n if strings else graph.as_graph_element(n) for n in names]
+        self.graph = graph
+        self.fetches = keys[0] if len(keys) == 1 else keys
+        self.setup = [graph.get_operation_by_name(n) for n in workload.setup]
+
+    def reset(self) -> None:
+        if self.setup:
+            self.session.run(self.setup)
+
+    def bind(self, feeds: Feeds) -> Any:
+        if self.workload.keys == "strings":
+            return dict(feeds)
+        return {self.graph.get_tensor_by_name(name): value for name, value in feeds.items()}
+
+    def run(self, bound: Any) -> Any:
+        return self.session.run(self.fetches, bound)
+
+    def outputs(self, result: Any) -> list[Any]:
+        return list(result)[: len(self.workload.fetches)] if isinstance(self.fetches, list) else [result]
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class Tfjit(SessionCandidate):
     """tfjit.Session.run, fused."""
 
     name = "tfjit"
@@ -64,22 +118,21 @@ class Tfjit(Candidate):
         config = tfjit.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         if not self.fuse:
             config.graph_options.rewrite_options.remapping = 2  # OFF: every node its own compiled kernel
-        self.session = tfjit.Session(graph=graph_def, config=config)
-        self.fetches = list(self.workload.fetches)
+        graph: Any = graph_def
+        if self.workload.keys == "tensorflow":
+            from benchmarks.peers.tensorflow import imported
 
-    def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
-        return self.session.run(self.fetches, feeds)  # type: ignore[no-any-return]
+            graph = imported(graph_def)
+        self.session = tfjit.Session(graph=graph, config=config)
+        self.take_keys(self.session.graph)
 
-    def warm(self, feeds: Feeds) -> None:
+    def warm(self, bound: Any, feeds: Feeds) -> None:
         explanation = self.session.explain(self.fetches, {name: np.shape(value) for name, value in feeds.items()})
         slow = explanation.reference_nodes
         if slow:
-            names = ", ".join(f"{node.name} ({node.op}: {node.reason})" for node in slow[:5])
-            raise RuntimeError(f"{self.workload.name}: {len(slow)} nodes are not compiled: {names}")
-        super().warm(feeds)
-
-    def close(self) -> None:
-        self.session.close()
+            names = ", ".join(f"{node.name} ({node.op}: {node.reason})" for node in slow[:3])
+            self.note = f"{len(slow)} nodes are not compiled: {names}"
+        super().warm(bound, feeds)
 
 
 class TfjitUnfused(Tfjit):
@@ -89,73 +142,24 @@ class TfjitUnfused(Tfjit):
     fuse = False
 
 
-class TensorFlow(Candidate):
-    """tf.compat.v1.Session.run with its default options."""
+class TfjitCallable(Candidate):
+    """tfjit.Session.make_callable over the session of the first column."""
 
-    name = "tf"
-
-    def prepare(self, graph_def: bytes, threads: int) -> None:
-        import tensorflow as tf
-
-        tf1 = tf.compat.v1
-        graph = tf1.Graph()
-        with graph.as_default():
-            tf1.import_graph_def(tf1.GraphDef.FromString(graph_def), name="")
-        config = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        self.session = tf1.Session(graph=graph, config=config)
-        self.fetches = [graph.get_tensor_by_name(name) for name in self.workload.fetches]
-        self.options = self.run_options(tf1)
-
-    def run_options(self, tf1: Any) -> Any:
-        """RunOptions of every run."""
-        return None
-
-    def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
-        return self.session.run(self.fetches, feeds, options=self.options)  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        self.session.close()
-
-
-class TensorFlowInline(TensorFlow):
-    """The same on the caller's thread (inter_op_thread_pool=-1): no hand-over to the executor's pool."""
-
-    name = "tf inline"
-
-    def run_options(self, tf1: Any) -> Any:
-        return tf1.RunOptions(inter_op_thread_pool=-1)
-
-
-def tf_constant(value: np.ndarray) -> Any:
-    """A NumPy value as an eager tensor."""
-    import tensorflow as tf
-
-    return tf.constant(value)
-
-
-class Xla(Candidate):
-    """tf.function(jit_compile=True) over the graph, NumPy in and out."""
-
-    name = "xla"
+    name = "tfjit call"
 
     def prepare(self, graph_def: bytes, threads: int) -> None:
-        import tensorflow as tf
+        base = self.others["tfjit"]
+        assert isinstance(base, Tfjit)
+        self.outputs = base.outputs  # type: ignore[method-assign]
+        self.reset = base.reset  # type: ignore[method-assign]
+        self.names = list(self.workload.feeds(np.random.default_rng(0)))
+        self.call = base.session.make_callable(base.fetches, [base.graph.get_tensor_by_name(name) for name in self.names])
 
-        tf1 = tf.compat.v1
-        message = tf1.GraphDef.FromString(graph_def)
-        whole = tf1.wrap_function(lambda: tf1.import_graph_def(message, name=""), [])
-        names = [node.name for node in message.node if node.op == "Placeholder"]
-        self.feeds = [f"{name}:0" for name in names]
-        part = whole.prune(
-            [whole.graph.get_tensor_by_name(n) for n in self.feeds], [whole.graph.get_tensor_by_name(n) for n in self.workload.fetches]
-        )
-        self.compiled = tf.function(lambda *values: part(*values), jit_compile=True)
+    def bind(self, feeds: Feeds) -> Any:
+        return [feeds[name] for name in self.names]
 
-    def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
-        return [out.numpy() for out in self.compiled(*(tf_constant(feeds[name]) for name in self.feeds))]
-
-    def close(self) -> None:
-        del self.compiled
+    def run(self, bound: Any) -> Any:
+        return self.call(*bound)
 
 
 class NumPy(Candidate):
@@ -167,20 +171,29 @@ class NumPy(Candidate):
         assert self.workload.reference is not None
         self.reference = self.workload.reference
 
-    def run(self, feeds: Feeds) -> Sequence[np.ndarray]:
-        return self.reference(feeds)
-
-    def close(self) -> None:
-        """NumPy holds nothing."""
+    def run(self, bound: Feeds) -> Sequence[np.ndarray]:
+        return self.reference(bound)
 
 
-def candidates_for(workload: Workload, peers: bool) -> list[type[Candidate]]:
-    """Who takes part in a workload. peers: TensorFlow and XLA too."""
+PEERS = ("tf", "xla", "jax")
+
+
+def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[type[Candidate]]:
+    """Who takes part in a workload, the sessions before those that share them. peers: which of PEERS may."""
     chosen: list[type[Candidate]] = [Tfjit, TfjitUnfused]
-    if peers and has_tensorflow():
-        chosen += [TensorFlow, TensorFlowInline]
-        if workload.xla:
-            chosen.append(Xla)
+    if installed("tensorflow") and {"tf", "xla"} & set(peers):
+        from benchmarks.peers import tensorflow
+
+        if "tf" in peers:
+            chosen += [tensorflow.Default, tensorflow.Inline]
+        if workload.callables:
+            chosen += [TfjitCallable, *([tensorflow.OptionsCallable] if "tf" in peers else [])]
+        if "xla" in peers:
+            chosen.append(tensorflow.Xla)
+    if "jax" in peers and installed("jax"):
+        from benchmarks.peers.jax import Jax
+
+        chosen.append(Jax)
     if workload.reference is not None:
         chosen.append(NumPy)
     return chosen

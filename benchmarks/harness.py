@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.candidates import Candidate, candidates_for, has_tensorflow
+from benchmarks.candidates import PEERS, Absent, Candidate, candidates_for, installed
+from benchmarks.machine import Limits
+from benchmarks.work import work
 from benchmarks.workload import Feeds, Workload
 
 ROUND_S = 0.05  # each candidate's share of a round
+PAUSE_S = 0.002  # before each share: another candidate's threads may still spin
 FEED_SETS = 4
+OURS = ("tfjit", "unfused", "tfjit call")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to measure. rounds: alternating ones, the order reversed in every second. feeds: changed each round or each run."""
+
+    rounds: int = 7
+    threads: int = 1
+    feeds: Literal["round", "run"] = "round"
+    peers: Sequence[str] = PEERS
 
 
 @dataclass(slots=True)
@@ -30,17 +47,43 @@ class Timing:
 
 @dataclass(slots=True)
 class Result:
-    """One workload's figures by candidate. ratios: tfjit's time over a candidate's, medians over the rounds."""
+    """One workload's figures by candidate. ratios: tfjit's time over a candidate's, medians over the rounds.
+
+    first_s: seconds to the first result in fresh sessions, where the workload asks for them; limit_us: what the machine's measured
+    limits leave at least; notes: why candidates are absent and what is wrong with them.
+    """
 
     name: str
     timings: dict[str, Timing]
     ratios: dict[str, float]
-    bytes_moved: int
-    flops: int
+    wanted: float | None = None
+    wanted_first: float | None = None
+    first_s: dict[str, list[float]] = field(default_factory=dict)
+    bytes_moved: int = 0
+    flops: int = 0
+    limit_us: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether tfjit is missing, wrong, or not wholly compiled."""
+        return any(name in self.notes for name in OURS)
+
+    @property
+    def first_ratio(self) -> float | None:
+        """tfjit's time to the first result over TensorFlow's."""
+        if "tfjit" not in self.first_s or "tf" not in self.first_s:
+            return None
+        return statistics.median(self.first_s["tfjit"]) / statistics.median(self.first_s["tf"])
+
+    def best_peer(self) -> str | None:
+        """The fastest other runtime, through its ordinary call."""
+        peers = [name for name in self.timings if name not in (*OURS, "tf call", "numpy")]
+        return min(peers, key=lambda name: self.timings[name].us, default=None)
 
     def as_json(self) -> dict[str, Any]:
         """For the JSON file."""
-        return asdict(self)
+        return asdict(self) | {"best_peer": self.best_peer(), "first_ratio": self.first_ratio}
 
 
 def graph_bytes(workload: Workload) -> bytes:
@@ -48,7 +91,7 @@ def graph_bytes(workload: Workload) -> bytes:
     if workload.graph_def is not None:
         return workload.graph_def()
     assert workload.build is not None
-    if has_tensorflow():
+    if installed("tensorflow"):
         import tensorflow as tf
 
         module: Any = tf.compat.v1
@@ -61,38 +104,93 @@ def graph_bytes(workload: Workload) -> bytes:
     return data
 
 
-def check(workload: Workload, outputs: dict[str, Sequence[Any]], when: str) -> None:
-    """Raises AssertionError naming workload and candidate when outputs differ from the first peer's."""
+def outputs_of(candidate: Candidate, feeds: Sequence[Feeds]) -> list[list[Any]]:
+    """The outputs of the runs to be compared, from the state that the set-up operations leave."""
+    candidate.reset()
+    steps = candidate.workload.steps
+    return [candidate.outputs(candidate.run(candidate.bind(feeds[i % len(feeds)]))) for i in range(steps)]
+
+
+def check(workload: Workload, outputs: dict[str, list[list[Any]]], when: str) -> dict[str, str]:
+    """What is wrong with each candidate whose outputs differ from TensorFlow's (or NumPy's, or the first one's)."""
     judge = next((name for name in ("tf", "numpy") if name in outputs), next(iter(outputs)))
-    for name, values in outputs.items():
-        for fetch, got, expected in zip(workload.fetches, values, outputs[judge], strict=True):
-            np.testing.assert_allclose(
-                got, expected, rtol=workload.rtol, atol=workload.atol, err_msg=f"{workload.name}: {name} against {judge}, {fetch}, {when}"
-            )
+    wrong = {}
+    for name, runs in outputs.items():
+        try:
+            for step, (values, expected) in enumerate(zip(runs, outputs[judge], strict=True)):
+                for fetch, got, want in zip(workload.fetches, values, expected, strict=True):
+                    np.testing.assert_allclose(got, want, workload.rtol, workload.atol, err_msg=f"{fetch}, run {step}")
+        except AssertionError as error:
+            wrong[name] = f"WRONG against {judge} {when}: {' '.join(str(error).split())[:300]}"
+    return wrong
 
 
-def measure(workload: Workload, rounds: int, threads: int, peers: bool = True) -> Result:
-    """Time a workload. rounds: alternating rounds, the order reversed in every second one."""
+def measure(workload: Workload, options: Options, limits: Limits | None = None) -> Result:
+    """Time a workload. A candidate that fails is left out and its reason noted."""
     data = graph_bytes(workload)
     rng = np.random.default_rng(0)
     feeds: list[Feeds] = [workload.feeds(rng) for _ in range(FEED_SETS)]
-    candidates = [kind(workload, data, feeds[0], threads) for kind in candidates_for(workload, peers)]
+    candidates: dict[str, Candidate] = {}
+    notes: dict[str, str] = {}
+    for kind in candidates_for(workload, options.peers):
+        try:
+            if kind.name in workload.leave_out:
+                raise Absent(workload.leave_out[kind.name])
+            candidates[kind.name] = kind(workload, data, feeds[0], options.threads, candidates)
+        except Exception as error:  # a peer's failure must not lose the others' figures; it is reported with the row
+            notes[kind.name] = _reason(error)
+            continue
+        if candidates[kind.name].note:
+            notes[kind.name] = candidates[kind.name].note
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    result = Result(workload.name, {}, {}, workload.wanted, workload.wanted_first, notes=notes)
     try:
-        check(workload, {c.name: c.run(feeds[1]) for c in candidates}, "before timing")
-        counts = [_runs_in_a_round(c, feeds) for c in candidates]
-        times: dict[str, list[float]] = {c.name: [] for c in candidates}
-        order = list(zip(candidates, counts, strict=True))
-        for _ in range(rounds):
+        outputs = {name: outputs_of(c, feeds) for name, c in candidates.items()}
+        notes |= check(workload, outputs, "before timing")
+        if outputs:
+            result.bytes_moved, result.flops = work(workload, data, feeds[0], next(iter(outputs.values()))[0])
+        bound = {name: [c.bind(f) for f in feeds] for name, c in candidates.items()}
+        order = [(c, _runs_in_a_round(c, bound[name])) for name, c in candidates.items()]
+        for n in range(options.rounds):
             for candidate, count in order:
-                times[candidate.name].append(_time(candidate, feeds, count))
+                sets = bound[candidate.name]
+                used = sets if options.feeds == "run" else [sets[n % len(sets)]]
+                times[candidate.name].append(_time(candidate, used, count))
             order.reverse()
-        check(workload, {c.name: c.run(feeds[2]) for c in candidates}, "after timing")
+        for name, wrong in check(workload, {n: outputs_of(c, feeds) for n, c in candidates.items()}, "after timing").items():
+            notes.setdefault(name, wrong)
     finally:
-        for candidate in candidates:
+        for candidate in candidates.values():
             candidate.close()
-    timings = {c.name: _timing(c, times[c.name]) for c in candidates}
-    ratios = {name: statistics.median(a / b for a, b in zip(times["tfjit"], other, strict=True)) for name, other in times.items()}
-    return Result(workload.name, timings, ratios, workload.bytes_moved, workload.flops)
+    result.timings = {name: _timing(c, times[name]) for name, c in candidates.items()}
+    if "tfjit" in times:
+        result.ratios = {name: statistics.median(a / b for a, b in zip(times["tfjit"], other)) for name, other in times.items()}
+    if limits is not None:
+        result.limit_us = limits.least_us(result.bytes_moved, result.flops, options.threads)
+    if workload.wanted_first is not None:
+        result.first_s = _first_results(workload, data, feeds[0], options)
+    return result
+
+
+def _first_results(workload: Workload, data: bytes, feeds: Feeds, options: Options) -> dict[str, list[float]]:
+    """Seconds from the GraphDef to the first result in fresh sessions, tfjit and TensorFlow in turn."""
+    kinds = [kind for kind in candidates_for(workload, options.peers) if kind.name in ("tfjit", "tf")]
+    found: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+    for _ in range(workload.fresh_sessions):
+        for kind in kinds:
+            gc.collect()
+            candidate = kind(workload, data, feeds, options.threads, {})  # its warming lets what is behind the first result finish
+            found[kind.name].append(candidate.first_s)
+            candidate.close()
+            del candidate
+        kinds.reverse()
+    return found
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    text = text if len(text) < 300 else f"{text[:50]} ... {text[-240:]}"  # TensorFlow's end with what matters
+    return f"absent: {text}" if isinstance(error, Absent) else f"absent: {type(error).__name__}: {text}"
 
 
 def _timing(candidate: Candidate, seconds: list[float]) -> Timing:
@@ -102,20 +200,56 @@ def _timing(candidate: Candidate, seconds: list[float]) -> Timing:
     return Timing(middle, (quartiles[2] - quartiles[0]) / middle, candidate.first_s, candidate.ready_s, us)
 
 
-def _runs_in_a_round(candidate: Candidate, feeds: list[Feeds]) -> int:
-    count = 1
+def _runs_in_a_round(candidate: Candidate, bound: list[Any]) -> int:
+    count = candidate.workload.callers
     while True:
-        elapsed = _time(candidate, feeds, count) * count
+        elapsed = _time(candidate, bound, count) * count
         if elapsed > ROUND_S / 4 or count > 100_000:
-            return max(1, int(count * ROUND_S / max(elapsed, 1e-9)))
+            return max(candidate.workload.callers, int(count * ROUND_S / max(elapsed, 1e-9)))
         count *= 4
 
 
-def _time(candidate: Candidate, feeds: list[Feeds], count: int) -> float:
-    """Seconds a run, feeds changed each time."""
-    run = candidate.run
-    sets = len(feeds)
+def _time(candidate: Candidate, bound: list[Any], count: int) -> float:
+    """Seconds a run over `count` runs that use the sets of feeds in turn."""
+    workload = candidate.workload
+    time.sleep(PAUSE_S)
+    candidate.run(bound[0])
+    if workload.callers > 1:
+        return _time_callers(candidate, bound, count)
+    run, sets = candidate.run, len(bound)
+    kept: deque[Any] = deque(maxlen=workload.kept)
     start = time.perf_counter()
-    for i in range(count):
-        run(feeds[i % sets])
+    if workload.kept:
+        for i in range(count):
+            kept.append(run(bound[i % sets]))
+    else:
+        for i in range(count):
+            run(bound[i % sets])
     return (time.perf_counter() - start) / count
+
+
+def _time_callers(candidate: Candidate, bound: list[Any], count: int) -> float:
+    callers, run, sets = candidate.workload.callers, candidate.run, len(bound)
+    each = -(-count // callers)
+    barrier = threading.Barrier(callers + 1)
+    failures: list[Exception] = []
+
+    def call(first: int) -> None:
+        barrier.wait()
+        try:
+            for i in range(each):
+                run(bound[(first + i) % sets])
+        except Exception as error:  # raised again below, in the thread that measures
+            failures.append(error)
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(callers)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    start = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    elapsed = time.perf_counter() - start
+    if failures:
+        raise failures[0]
+    return elapsed / (each * callers)

@@ -1,10 +1,10 @@
-"""What a benchmark measures: a graph, what is fed and fetched, and what the arithmetic is worth."""
+"""What a benchmark measures: a graph, what is fed and fetched, and how far below TensorFlow's time it shall be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,10 +17,17 @@ class Workload:
 
     build: takes a TF1-style module (tensorflow.compat.v1 or tfjit), adds the graph to the default graph.
     graph_def: bytes of a GraphDef instead of `build`.
-    fetches: tensor names. feeds: random generator -> one set of values by tensor name; several sets are used in turn.
+    fetches: tensor names. targets: operations run with them. setup: operations run before outputs are compared, so that all candidates
+    start from the same variables; steps: runs compared then.
+    feeds: random generator -> one set of values by tensor name; several sets are used in turn.
     reference: the same in NumPy, feeds -> list of outputs, or None where that would say nothing.
-    bytes_moved, flops: what the graph must move and compute at least, for GB/s and GF/s; 0 = not said.
-    xla: also measure tf.function(jit_compile=True) over the same graph.
+    wanted: tfjit's time over that of TensorFlow's default `Session.run`, at most; None where no figure is asked for.
+    wanted_first: the same of the time from a GraphDef to the first result in a fresh session, measured in `fresh_sessions` of them.
+    keys: how graph elements are named in `run`: by strings, by the tensors of each one's own graph, or (tfjit too) by those of a tf.Graph.
+    callers: threads that call `run` at the same time; the time is the wall time over all their runs.
+    kept: latest results that the caller keeps alive. callables: also measure `make_callable` against TensorFlow's options callable.
+    leave_out: candidate -> why it is not asked.
+    needs_tensorflow: TensorFlow builds the graph.
     """
 
     name: str
@@ -29,16 +36,32 @@ class Workload:
     build: Callable[[Any], None] | None = None
     graph_def: Callable[[], bytes] | None = None
     reference: Callable[[Feeds], Sequence[np.ndarray]] | None = None
-    bytes_moved: int = 0
-    flops: int = 0
+    wanted: float | None = None
+    wanted_first: float | None = None
+    fresh_sessions: int = 0
+    targets: Sequence[str] = ()
+    setup: Sequence[str] = ()
+    steps: int = 1
+    keys: Literal["strings", "tensors", "tensorflow"] = "tensors"
+    callers: int = 1
+    kept: int = 0
+    callables: bool = False
+    leave_out: Mapping[str, str] = field(default_factory=dict)
+    needs_tensorflow: bool = False
     rtol: float = 1e-4
     atol: float = 1e-5
-    xla: bool = False
 
 
-def uniform(shape: Sequence[int], low: float = -1.0, high: float = 1.0) -> Callable[[np.random.Generator], np.ndarray]:
-    """A maker of float32 arrays."""
-    return lambda rng: rng.uniform(low, high, tuple(shape)).astype(np.float32)
+def uniform(
+    shape: Sequence[int], low: float = -1.0, high: float = 1.0, dtype: str = "float32"
+) -> Callable[[np.random.Generator], np.ndarray]:
+    """A maker of floating-point arrays."""
+    return lambda rng: rng.uniform(low, high, tuple(shape)).astype(dtype)
+
+
+def integers(shape: Sequence[int], high: int) -> Callable[[np.random.Generator], np.ndarray]:
+    """A maker of int32 arrays of 0..high-1."""
+    return lambda rng: rng.integers(0, high, tuple(shape)).astype(np.int32)
 
 
 def feeds_of(**makers: Callable[[np.random.Generator], Any]) -> Callable[[np.random.Generator], Feeds]:

@@ -15,6 +15,12 @@ def _graph() -> bytes:
 def workloads() -> list[Workload]:
     """Batches of 1, 32 and 256 images."""
     return [
-        Workload(f"digits CNN, batch {n}", ["probs:0", "logits:0"], feeds_of(images=uniform([n, 8, 8, 1], 0, 1)), graph_def=_graph)
+        Workload(
+            f"digits CNN, batch {n}",
+            ["probs:0", "logits:0"],
+            feeds_of(images=uniform([n, 8, 8, 1], 0, 1)),
+            graph_def=_graph,
+            callables=True,
+        )
         for n in (1, 32, 256)
     ]

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.candidates import has_tensorflow
-from benchmarks.workload import Feeds, Workload, feeds_of, uniform
+from benchmarks.workload import Workload, feeds_of, integers, uniform
 
 
-def _weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Random weights that keep the size of what passes through them."""
     fan_in = int(np.prod(shape[:-1])) or 1
     return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32)
 
 
 def _dense(tf: Any, rng: np.random.Generator, x: Any, k: int, n: int) -> Any:
-    return tf.nn.bias_add(tf.matmul(x, tf.constant(_weights(rng, k, n))), tf.constant(_weights(rng, n)))
+    return tf.nn.bias_add(tf.matmul(x, tf.constant(weights(rng, k, n))), tf.constant(weights(rng, n)))
 
 
-def _mlp(tf: Any) -> None:
+def mlp(tf: Any) -> None:
+    """784-512-512-10 with relu and softmax."""
     rng = np.random.default_rng(1)
     x = tf.placeholder(tf.float32, [None, 784], name="x")
     h = tf.nn.relu(_dense(tf, rng, x, 784, 512))
@@ -36,7 +36,7 @@ def _layer_norm(tf: Any, rng: np.random.Generator, x: Any) -> Any:
     mean = tf.reduce_mean(x, axis=-1, keepdims=True)
     centered = x - mean
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-    return centered * tf.math.rsqrt(variance + 1e-5) * tf.constant(1 + 0.1 * _weights(rng, DIM)) + tf.constant(0.1 * _weights(rng, DIM))
+    return centered * tf.math.rsqrt(variance + 1e-5) * tf.constant(1 + 0.1 * weights(rng, DIM)) + tf.constant(0.1 * weights(rng, DIM))
 
 
 def _transformer(tf: Any) -> None:
@@ -69,7 +69,7 @@ def _dlrm(tf: Any) -> None:
     for k, n in ((DENSE, 512), (512, 256), (256, WIDTH)):
         bottom = tf.nn.relu(_dense(tf, rng, bottom, k, n))
     columns = tf.unstack(sparse, num=TABLES, axis=1)
-    rows = [bottom] + [tf.gather(tf.constant(_weights(rng, ROWS, WIDTH)), column) for column in columns]
+    rows = [bottom] + [tf.gather(tf.constant(weights(rng, ROWS, WIDTH)), column) for column in columns]
     stacked = tf.stack(rows, axis=1)
     products = tf.matmul(stacked, stacked, transpose_b=True)
     flat = tf.reshape(products, [-1, (TABLES + 1) ** 2])
@@ -79,17 +79,13 @@ def _dlrm(tf: Any) -> None:
     tf.sigmoid(_dense(tf, rng, top, 256, 1), name="y")
 
 
-def _dlrm_feeds(rng: np.random.Generator) -> Feeds:
-    return {"dense:0": rng.random((256, DENSE), np.float32), "sparse:0": rng.integers(0, ROWS, (256, TABLES)).astype(np.int32)}
-
-
 def _cnn(tf: Any) -> None:
     rng = np.random.default_rng(1)
     x = tf.placeholder(tf.float32, [None, 28, 28, 1], name="x")
     h = x
     for ci, co in ((1, 32), (32, 64)):
-        h = tf.nn.conv2d(h, tf.constant(_weights(rng, 3, 3, ci, co)), strides=[1, 1, 1, 1], padding="SAME")
-        h = tf.nn.relu(tf.nn.bias_add(h, tf.constant(_weights(rng, co))))
+        h = tf.nn.conv2d(h, tf.constant(weights(rng, 3, 3, ci, co)), strides=[1, 1, 1, 1], padding="SAME")
+        h = tf.nn.relu(tf.nn.bias_add(h, tf.constant(weights(rng, co))))
         h = tf.nn.max_pool2d(h, ksize=2, strides=2, padding="VALID")
     h = tf.nn.relu(_dense(tf, rng, tf.reshape(h, [-1, 7 * 7 * 64]), 7 * 7 * 64, 128))
     tf.nn.softmax(_dense(tf, rng, h, 128, 10), name="y")
@@ -105,9 +101,9 @@ def _keras(name: str) -> bytes:
     model = getattr(tf.keras.applications, name)(input_shape=(224, 224, 3), weights=None, classes=1000)
     for layer in model.layers:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
-            shape = layer.get_weights()[0].shape
+            shape = layer.getweights()[0].shape
             rng = np.random.default_rng(len(layer.name))
-            layer.set_weights(
+            layer.setweights(
                 [
                     rng.uniform(0.8, 1.2, shape),
                     rng.standard_normal(shape) * 0.1,
@@ -124,19 +120,25 @@ def _keras(name: str) -> bytes:
     return data
 
 
-def _image_network(label: str, name: str) -> Workload:
-    makers: Callable[[np.random.Generator], Feeds] = feeds_of(x=uniform([1, 224, 224, 3], 0, 1))
-    return Workload(label, ["y:0"], makers, graph_def=functools.partial(_keras, name), atol=1e-6, rtol=1e-3)
+def _image_network(label: str, name: str, wanted: float) -> Workload:
+    makers = feeds_of(x=uniform([1, 224, 224, 3], 0, 1))
+    graph_def = functools.partial(_keras, name)
+    return Workload(label, ["y:0"], makers, graph_def=graph_def, atol=1e-6, rtol=1e-3, wanted=wanted, callables=True, needs_tensorflow=True)
 
 
 def workloads() -> list[Workload]:
     """The image networks need TensorFlow to build them."""
-    found = [Workload(f"MLP 784-512-512-10, batch {n}", ["y:0"], feeds_of(x=uniform([n, 784], 0, 1)), _mlp) for n in (1, 32, 256)]
-    found += [
-        Workload("transformer layer, 8x128x256", ["y:0"], feeds_of(x=uniform([BATCH, TOKENS, DIM])), _transformer, rtol=1e-3, atol=1e-4),
-        Workload("DLRM, batch 256", ["y:0"], _dlrm_feeds, _dlrm),
-        Workload("CNN 28x28, batch 64", ["y:0"], feeds_of(x=uniform([64, 28, 28, 1], 0, 1)), _cnn),
+    found = [
+        Workload(f"MLP 784-512-512-10, batch {n}", ["y:0"], feeds_of(x=uniform([n, 784], 0, 1)), mlp, wanted=wanted, callables=True)
+        for n, wanted in ((1, 0.085), (32, 0.26), (256, 0.7))
     ]
-    if has_tensorflow():
-        found += [_image_network("MobileNetV2 224, batch 1", "MobileNetV2"), _image_network("ResNet50 224, batch 1", "ResNet50")]
-    return found
+    tokens, images = feeds_of(x=uniform([BATCH, TOKENS, DIM])), feeds_of(x=uniform([64, 28, 28, 1], 0, 1))
+    clicks = feeds_of(dense=uniform([256, DENSE], 0, 1), sparse=integers([256, TABLES], ROWS))
+    return [
+        *found,
+        Workload("transformer layer, 8x128x256", ["y:0"], tokens, _transformer, rtol=1e-3, atol=1e-4, wanted=0.8, callables=True),
+        Workload("DLRM, batch 256", ["y:0"], clicks, _dlrm, wanted=0.8, callables=True),
+        _image_network("MobileNetV2 224, batch 1", "MobileNetV2", 0.44),
+        _image_network("ResNet50 224, batch 1", "ResNet50", 0.78),
+        Workload("CNN 28x28, batch 64", ["y:0"], images, _cnn, wanted=0.56, callables=True),
+    ]
