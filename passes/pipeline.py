@@ -7,10 +7,10 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
@@ -95,15 +95,18 @@ class PipelineReport:
         return "\n".join(lines) + "\n"
 
 
-def build(graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = None) -> tuple[list[Partition], PipelineReport]:
+def build(
+    graph: DataflowGraph, spec: RunSpec, options: PassOptions | None = None, lock: AbstractContextManager[Any] | None = None
+) -> tuple[list[Partition], PipelineReport]:
     """The partitions that one run of a session's graph executes, and what the passes did.
 
     graph: the whole graph; it is not changed, what the run needs is copied. Nodes without an assigned device are placed here.
+    lock: held while the copy is made; who extends the graph waits no longer than that.
     Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be placed or whose shapes
     contradict each other; a pass that breaks the graph or fails raises InternalError naming it.
     """
     with _collection_paused():
-        return _build(graph, PassContext(spec, options or PassOptions()))
+        return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())
 
 
 @contextmanager
@@ -118,13 +121,15 @@ def _collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _build(graph: DataflowGraph, ctx: PassContext) -> tuple[list[Partition], PipelineReport]:
+def _build(graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[Any]) -> tuple[list[Partition], PipelineReport]:
     spec, options = ctx.spec, ctx.options
     runner = _Runner(ctx)
     began = time.perf_counter()
-    working = extract(graph, spec)
-    raise_unplaced(graph, working)
-    runner.note("extract", began, graph.num_op_nodes, working.num_op_nodes)
+    with lock:
+        working = extract(graph, spec)
+        raise_unplaced(graph, working)
+        whole = graph.num_op_nodes
+    runner.note("extract", began, whole, working.num_op_nodes)
     runner.dump("input", working)
     for pass_ in options.passes if options.passes is not None else GRAPH_PASSES:
         runner.run(pass_, working)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
-from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref
+from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
 from tfjit.kernels.registry import (
+    Builder,
     Launch,
     NativeCall,
     NodeSpec,
@@ -142,6 +143,11 @@ class _Chain:
         self.constants: list[np.ndarray] = []
         self.bytes_moved = 0
         self.flops = 0
+        self._last_use: dict[Ref, int] = {}  # what is used by no later member gives its scratch buffer to another value
+        for number, member in enumerate(group.members):
+            for ref in member.inputs:
+                self._last_use[ref] = number
+        self._free: dict[int, list[int]] = {}  # size -> scratch buffers
 
     def place(self, ref: Ref) -> Pointer:
         """Where a value of the group lies."""
@@ -152,15 +158,37 @@ class _Chain:
                 self.constants.append(np.ascontiguousarray(self.group.constants[ref.index]))
                 self.places[ref] = Pointer("const", len(self.constants) - 1)
             else:
-                self.temps.append(max(self.group.tensor(ref).nbytes, 64))
-                self.places[ref] = Pointer("temp", len(self.temps) - 1)
+                self.places[ref] = Pointer("temp", self._scratch(max(self.group.tensor(ref).nbytes, 64)))
         return self.places[ref]
 
-    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
-        """Add a member's launches, its inputs and outputs lying at these places."""
+    def _scratch(self, nbytes: int) -> int:
+        free = self._free.get(nbytes)
+        if free:
+            return free.pop()
+        self.temps.append(nbytes)
+        return len(self.temps) - 1
+
+    def forward(self, ref: Ref, source: Ref) -> None:
+        """Let a value lie where another one does; their buffer is not handed on."""
+        self.places[ref] = self.place(source)
+        self._last_use[ref] = self._last_use[source] = len(self.group.members)
+
+    def release(self, number: int) -> None:
+        """Member `number` has run: scratch buffers of values that no later one reads are free."""
+        for ref in dict.fromkeys(self.group.members[number].inputs):
+            place = self.places.get(ref)
+            if place is not None and place.kind == "temp" and self._last_use[ref] == number:
+                self._free.setdefault(self.temps[place.index], []).append(place.index)
+
+    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str) -> None:
+        """Add the launches of a member, whose name errors give, its inputs and outputs lying at these places."""
         for launch in call.launches:
-            words = tuple(self._moved(w, ins, outs) if isinstance(w, Pointer) else w for w in launch.words)
-            self.launches.append(replace(launch, words=words))
+            words = tuple([self._moved(w, ins, outs) if isinstance(w, Pointer) else w for w in launch.words])
+            errors = launch.errors
+            if errors:
+                suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")  # it goes through str.format
+                errors = {code: (kind, message + suffix) for code, (kind, message) in errors.items()}
+            self.launches.append(Launch(launch.source, words, launch.entry, launch.chunks, launch.cost_ns, errors))
         self.temps += call.temp_bytes
         self.constants += call.constants
         self.bytes_moved += call.bytes_moved
@@ -169,7 +197,7 @@ class _Chain:
     def _moved(self, word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> Pointer:
         if word.kind in ("in", "out"):
             target = (ins if word.kind == "in" else outs)[word.index]
-            return replace(target, offset=target.offset + word.offset)
+            return replace(target, offset=target.offset + word.offset) if word.offset else target
         if word.kind == "temp":
             return replace(word, index=len(self.temps) + word.index)
         if word.kind == "const":
@@ -177,19 +205,19 @@ class _Chain:
         return word
 
 
-def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
-    """Every member by its own kernel, one after the other: what serves a group that its template refuses.
+def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None) -> NativeCall:
+    """Every member by its own kernel, one after the other: what serves a group that its template refuses, or that is not worth a kernel.
 
-    Raises Unsupported when a member has no compiled form either.
+    build: makes the call of a member. Raises Unsupported when a member has no compiled form either.
     """
     if len(set(group.outputs)) != len(group.outputs):
         raise Unsupported("one value is several outputs")
     chain = _Chain(group)
     for number, member in enumerate(group.members):
-        builder = find_native(member.spec.op)
+        builder = build if build is not None else find_native(member.spec.op)
         if member.spec.op in FORWARDING or member.spec.op in RESHAPING:
             if Ref(number) not in chain.places:
-                chain.places[Ref(number)] = chain.place(member.inputs[0])
+                chain.forward(Ref(number), member.inputs[0])
                 continue
             builder = _copy
         if builder is None:
@@ -198,7 +226,9 @@ def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCa
         values |= {k: group.constants[r.index] for k, r in enumerate(member.inputs) if r.member == CONSTANT}
         ins = [chain.place(ref) for ref in member.inputs]
         outs = [chain.place(Ref(number, k)) for k in range(len(member.spec.outputs))]
-        chain.append(builder(replace(member.spec, constants=values)), ins, outs)
+        spec = replace(member.spec, constants=values) if values or member.spec.constants else member.spec
+        chain.append(builder(spec), ins, outs, member.spec.name)
+        chain.release(number)
     return NativeCall(
         tuple(chain.launches),
         temp_bytes=tuple(chain.temps),

@@ -177,12 +177,13 @@ class DirectSession(BackendSession):
         if quick:
             options = replace(options, passes=(lower_feeds, prune), partition_passes=())
         with self.graph_lock:
-            if self.graph is None:
+            graph = self.graph
+            if graph is None:
                 self.check_open()  # closing takes the graph away
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             if session_config.strict_placement():
-                raise_unplaced(self.graph, self.graph)
-            return build(self.graph, spec, options)
+                raise_unplaced(graph, graph)
+        return build(graph, spec, options, self.graph_lock)
 
     def count_nodes(self, spec: RunSpec) -> int:
         """How many nodes a run needs."""

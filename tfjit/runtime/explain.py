@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tfjit.kernels.store import store
 from tfjit.runtime.lowering import Instruction
 
 if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
     from tfjit.passes.pipeline import PipelineReport
+    from tfjit.runtime.calls import CallReport
     from tfjit.runtime.plan import Plan, Variant
 
 COMPILE_TIMEOUT_S = 600.0
@@ -47,6 +49,7 @@ class Explanation:
     arena_bytes: int
     executor: str
     refused: tuple[tuple[str, str], ...]
+    calls: CallReport | None = None
 
     @property
     def reference_nodes(self) -> tuple[ServedNode, ...]:
@@ -71,6 +74,17 @@ class Explanation:
         counts = Counter(node.serving for node in self.nodes)
         lines += ["", "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common())]
         lines.append(f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB")
+        if self.calls is not None and self.calls.groups:
+            calls = self.calls
+            lines.append(
+                f"of {calls.groups} groups {calls.shared} share another's kernel; "
+                f"{calls.one_by_one} too small for one of their own run member by member"
+            )
+        counters = store.snapshot()
+        lines.append(
+            f"this process: {counters.hits} kernels loaded from disk in {counters.load_ms / 1000:.2f} s, "
+            f"{counters.compiled} compiled in {counters.compile_ms / 1000:.2f} s of the compiler's"
+        )
         for name, why in self.refused:
             lines.append(f"refused by the compiler: {name}: {why}")
         return "\n".join(lines) + "\n"
@@ -79,6 +93,7 @@ class Explanation:
 def explain_plan(plan: Plan, feed_shapes: tuple[Shape, ...]) -> Explanation:
     """The explanation of a plan for these feed shapes; waits for its compilation."""
     variant = plan.variant(tuple(feed_shapes))  # type: ignore[arg-type]
+    variant.upgrade()
     variant.compile_done.wait(COMPILE_TIMEOUT_S)
     if variant.failure is not None:
         raise variant.failure
@@ -101,7 +116,7 @@ def _explain(plan: Plan, variant: Variant) -> Explanation:
                 nodes.append(ServedNode(name, node.op, how, members=tuple(node.origin), reason=why))
                 continue
             serving = variant.step.serving(at)
-            call = at.call
+            call = variant.step.call(at) or at.call
             kernels: tuple[str, ...] = ()
             cost = 0.0
             if call is not None and serving == "native":
@@ -132,4 +147,4 @@ def _explain(plan: Plan, variant: Variant) -> Explanation:
         executor = f"the dataflow executor: {variant.dynamic_reason}"
         arena = 0
     assert variant.report is not None  # the compilation is done
-    return Explanation(plan.name, variant.report, tuple(nodes), len(titles), arena, executor, tuple(variant.refused()))
+    return Explanation(plan.name, variant.report, tuple(nodes), len(titles), arena, executor, tuple(variant.refused()), variant.calls)

@@ -98,6 +98,7 @@ class Instruction:
 
     serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context), copy (a variable's value kept before
     the variable changes). compute: the Python kernel (not for native). spec: what its kernel knows.
+    call: compiled code for it. one_by_one: for a group of small tensors, its members' own kernels; they serve while `call` is not loaded.
     """
 
     node: Node
@@ -108,6 +109,7 @@ class Instruction:
     compute: Callable[..., Any] | None = None
     call: NativeCall | None = None
     reason: str = ""
+    one_by_one: NativeCall | None = None
 
 
 @dataclass(slots=True)
@@ -326,14 +328,6 @@ def lower(graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_
     executor, UnimplementedError naming the node when an op has no kernel.
     """
     return Lowering(graph, find_variable, feed_count).run()
-
-
-def build_calls(lowered: Lowered) -> None:
-    """Ask the native builders how compiled code would serve each instruction; those that decline stay with their reference."""
-    for instruction in lowered.instructions:
-        if instruction.serving != "reference" or instruction.call is not None or instruction.reason:
-            continue
-        instruction.call, instruction.reason = native_call(instruction.spec)
 
 
 def native_call(spec: NodeSpec) -> tuple[NativeCall | None, str]:

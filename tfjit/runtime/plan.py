@@ -1,7 +1,8 @@
 """A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed shapes each.
 
-A variant starts on reference kernels. Behind it the native calls are built and their code compiled (or loaded from disk); then its
-step is replaced by the compiled one.
+A variant starts on reference kernels. After its first run the native calls are built and their code compiled (or loaded from disk)
+behind the caller's back; then its step is replaced by the compiled one. A graph with many groups of small tensors first gets a step of
+the kernels that its nodes share (calls.py).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.kernels.store import store
+from tfjit.runtime.calls import CallReport, build_calls, sources
 from tfjit.runtime.config import jit_mode
-from tfjit.runtime.lowering import Lowered, NotStatic, build_calls, lower
+from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.step import Reroute, Step
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
     from tfjit.framework.shape import Shape
+    from tfjit.kernels.source import KernelSource
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.direct_session import DirectSession
     from tfjit.runtime.executor import DataflowPlan
@@ -91,9 +94,10 @@ class Variant:
     """A plan for known feed shapes.
 
     report: what the passes did. lowered: the single static partition's instructions, or None when the dataflow executor runs it, and
-    then `dynamic_reason` says why. compile_done: set once it runs as fast as it will.
+    then `dynamic_reason` says why. calls: how compiled code serves them. compile_done: set once it runs as fast as it will.
 
     A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the passes run behind them too.
+    Nothing happens behind the first run, which would have to share the interpreter with it: `upgrade` starts it.
     """
 
     def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
@@ -102,6 +106,7 @@ class Variant:
         self.partitions: list[Partition] = []
         self.report: PipelineReport | None = None
         self.lowered: Lowered | None = None
+        self.calls: CallReport | None = None
         self.step: Step | None = None
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
@@ -109,26 +114,34 @@ class Variant:
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
         self._lock = threading.Lock()
+        self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
         session = plan.session
         spec = plan.spec(feed_shapes)
         mode = jit_mode(session.config)
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1 and session.count_nodes(spec) > QUICK_NODES:
             partitions, _ = session.build_partitions(spec, quick=True)
             self.dataflow = session.dataflow_plan(partitions, compiled=False)
-            _BACKGROUND.submit(self._optimize_and_upgrade)
+            self._later = self._optimize_and_upgrade
             return
         self._optimize()
         if self.lowered is None:
             self.compile_done.set()
         elif mode == "lazy":
             self.step = self._make_step()
-            _BACKGROUND.submit(self._upgrade)
+            self._later = self._upgrade
         else:
             if mode == "eager":
-                build_calls(self.lowered)
-                store.compile(self._sources())
+                self.calls = build_calls(self.lowered)
+                store.compile(sources(i.call for i in self.lowered.instructions))
             self.step = self._make_step()
             self.compile_done.set()
+
+    def upgrade(self) -> None:
+        """Begin to replace the reference kernels, unless that has begun. Returns at once."""
+        with self._lock:
+            job, self._later = self._later, None
+        if job is not None:
+            _BACKGROUND.submit(job)
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -163,33 +176,47 @@ class Variant:
         session = self.plan.session
         return Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
 
-    def _sources(self) -> list[Any]:
-        assert self.lowered is not None
-        found: dict[Any, None] = {}
-        for instruction in self.lowered.instructions:
-            if instruction.call is not None:
-                found.update(dict.fromkeys(instruction.call.sources()))
-        return list(found)
-
     def _upgrade(self) -> None:
         try:
             assert self.lowered is not None
-            build_calls(self.lowered)
-            sources = self._sources()
+            self.calls = build_calls(self.lowered)
+            instructions = self.lowered.instructions
+            soon = sources(i.one_by_one or i.call for i in instructions)
+            all_of_them = sources(i.call for i in instructions)
         except BaseException as error:  # a builder's bug must not end the thread that serves every session
             self._fail(error)
             return
-        store.when_ready(sources, lambda: _BACKGROUND.submit(self._swap))
-        store.request(sources)
+        known = set(soon)
+        if any(source not in known and store.lookup(source) is None for source in all_of_them):
+            # in two parts: what is shared is compiled first, and its step need not wait for the rest
+            store.when_ready(soon, lambda: _BACKGROUND.submit(lambda: self._swap_early(all_of_them)))
+        else:
+            self._await(all_of_them)
+
+    def _await(self, wanted: list[KernelSource]) -> None:
+        store.when_ready(wanted, lambda: _BACKGROUND.submit(self._swap))
+
+    def _swap_early(self, wanted: list[KernelSource]) -> None:
+        store.load(wanted)  # what the disk has
+        if not store.settled(wanted):
+            try:
+                self._swap_step()
+            except BaseException as error:
+                self._fail(error)
+                return
+        self._await(wanted)
 
     def _swap(self) -> None:
         try:
-            if not self.plan.session.closed:
-                self.step = self._make_step()
+            self._swap_step()
         except BaseException as error:
             self._fail(error)
             return
         self.compile_done.set()
+
+    def _swap_step(self) -> None:
+        if not self.plan.session.closed:
+            self.step = self._make_step()
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
@@ -286,4 +313,8 @@ class Plan:
     def run(self, values: Sequence[Any], context: StepContext | None = None) -> list[Any]:
         """One step. values: as `check` takes them."""
         arrays = self.check(values)
-        return self.variant(tuple([getattr(a, "shape", ()) for a in arrays])).run(arrays, context)
+        variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
+        try:
+            return variant.run(arrays, context)
+        finally:
+            variant.upgrade()

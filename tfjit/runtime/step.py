@@ -21,7 +21,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels import walker
 from tfjit.kernels.intraop import IntraOpPool
-from tfjit.kernels.registry import Launch, Pointer, find_initial_state
+from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
 from tfjit.runtime.device import Device
 from tfjit.runtime.kernel_errors import at_node, kernel_error
@@ -103,7 +103,11 @@ class Step:
 
     def serving(self, instruction: Instruction) -> str:
         """How this step serves an instruction: "native" or what its lowering says."""
-        return "native" if id(instruction) in self._layout.native_ids else instruction.serving
+        return "native" if self.call(instruction) is not None else instruction.serving
+
+    def call(self, instruction: Instruction) -> NativeCall | None:
+        """The compiled code that serves an instruction here; None where a Python kernel does."""
+        return self._layout.calls.get(id(instruction))
 
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
         """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
@@ -131,7 +135,7 @@ class _Layout:
     def __init__(self, lowered: Lowered, env: StepEnvironment) -> None:
         self.lowered = lowered
         self.env = env
-        self.native_ids: set[int] = set()
+        self.calls: dict[int, NativeCall] = {}  # id(instruction) -> what serves it, where that is compiled code
         self.stretches: list[_Stretch] = []
         self.segments: list[_Stretch | tuple[int, Instruction]] = []
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
@@ -151,29 +155,29 @@ class _Layout:
         self._build_segments()
 
     def _choose(self) -> None:
-        """Native where every piece of code the call needs is compiled."""
+        """Native where every piece of code the call needs is compiled; a small group one by one while its own kernel is not there."""
         for instruction in self.lowered.instructions:
-            call = instruction.call
-            if call is None:
-                continue
-            sources = call.sources()
-            for source in sources:
-                if source not in self._addresses:
-                    found = self.env.addresses(source)
-                    if found is not None:
-                        self._addresses[source] = found
-            if all(source in self._addresses for source in sources):
-                self.native_ids.add(id(instruction))
+            for call in (instruction.call, instruction.one_by_one):
+                if call is not None and all(self._is_loaded(source) for source in call.sources()):
+                    self.calls[id(instruction)] = call
+                    break
+
+    def _is_loaded(self, source: KernelSource) -> bool:
+        if source not in self._addresses:
+            found = self.env.addresses(source)
+            if found is None:
+                return False
+            self._addresses[source] = found
+        return True
 
     def _is_native(self, instruction: Instruction) -> bool:
-        return id(instruction) in self.native_ids
+        return id(instruction) in self.calls
 
     def _place_buffers(self) -> None:
         fetched_roots = {value.root.index for value in self.lowered.fetches}
         for position, instruction in enumerate(self.lowered.instructions):
             if not self._is_native(instruction):
                 continue
-            assert instruction.call is not None
             given: list[Interval] = []  # to outputs of this instruction: two of them never share
             for slot, value in enumerate(instruction.outputs):
                 if value.storage != "buffer" or value.base is not None:
@@ -187,14 +191,13 @@ class _Layout:
                 given.append(life)
                 life.last = max(value.last, position)
                 self._buffers[value.index] = life
-            for i, nbytes in enumerate(instruction.call.temp_bytes):
+            for i, nbytes in enumerate(self.calls[id(instruction)].temp_bytes):
                 self._temps[position, i] = Interval(nbytes, position, position)
 
     def _reused(self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]) -> Interval | None:
         """The buffer of an input that dies here and that this output may be written over, or None."""
-        assert instruction.call is not None
         value = instruction.outputs[slot]
-        for output, index in instruction.call.in_place:
+        for output, index in self.calls[id(instruction)].in_place:
             source = instruction.inputs[index].root
             life = self._buffers.get(source.index)
             if (
@@ -223,15 +226,14 @@ class _Layout:
                 self.segments.append((position, instruction))
 
     def _add_launches(self, stretch: _Stretch, position: int, instruction: Instruction) -> None:
-        call = instruction.call
-        assert call is not None
+        call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
         for launch in call.launches:
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             for word in launch.words:
                 if isinstance(word, Pointer):
-                    self._point(stretch, position, instruction, word)
+                    self._point(stretch, position, instruction, call, word)
                 else:
                     self.words.append(_signed(word))
             chunks = launch.chunks
@@ -243,15 +245,14 @@ class _Layout:
             stretch.owners.append((instruction, launch))
             stretch.cost_ns += launch.cost_ns
 
-    def _point(self, stretch: _Stretch, position: int, instruction: Instruction, pointer: Pointer) -> None:
+    def _point(self, stretch: _Stretch, position: int, instruction: Instruction, call: NativeCall, pointer: Pointer) -> None:
         word = len(self.words)
         self.words.append(0)
-        assert instruction.call is not None
         if pointer.kind == "code":
             assert pointer.source is not None
             self.words[word] = self._addresses[pointer.source][pointer.entry]
         elif pointer.kind == "const":
-            self.words[word] = instruction.call.constants[pointer.index].ctypes.data + pointer.offset
+            self.words[word] = call.constants[pointer.index].ctypes.data + pointer.offset
         elif pointer.kind == "temp":
             self.arena_words.append((word, self._temps[position, pointer.index].offset + pointer.offset))
         elif pointer.kind == "state":
