@@ -29,16 +29,12 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 
 # Op types that one NumPy function serves.
 _SAME = "Tanh Exp Log Sqrt Abs Sign Floor Ceil Square Sin Cos Log1p Expm1 Maximum Minimum Greater Less Equal"
-_NAMED = {op: op.lower() for op in _SAME.split()}
-_NAMED |= dict(
-    pair.split("=")
-    for pair in (
-        "AddV2=add Add=add BiasAdd=add Sub=subtract Mul=multiply RealDiv=divide Neg=negative Pow=power Reciprocal=reciprocal "
-        "FloorDiv=floor_divide FloorMod=mod LogicalAnd=logical_and LogicalOr=logical_or LogicalNot=logical_not "
-        "GreaterEqual=greater_equal LessEqual=less_equal NotEqual=not_equal IsFinite=isfinite IsNan=isnan IsInf=isinf "
-        "Select=where SelectV2=where"
-    ).split()
-)
+_OTHER = """
+    AddV2=add Add=add BiasAdd=add Sub=subtract Mul=multiply RealDiv=divide Neg=negative Pow=power Reciprocal=reciprocal
+    FloorDiv=floor_divide FloorMod=mod LogicalAnd=logical_and LogicalOr=logical_or LogicalNot=logical_not Select=where SelectV2=where
+    GreaterEqual=greater_equal LessEqual=less_equal NotEqual=not_equal IsFinite=isfinite IsNan=isnan IsInf=isinf
+"""
+_NAMED = {op: op.lower() for op in _SAME.split()} | dict(pair.split("=") for pair in _OTHER.split())
 for _op, _name in _NAMED.items():
     RULES[_op] = lambda xp, node, *inputs, _name=_name: getattr(xp, _name)(*inputs)
 
