@@ -175,7 +175,7 @@ class NumPy(Candidate):
         return self.reference(bound)
 
 
-PEERS = ("tf", "xla", "jax")
+PEERS = ("tf", "xla", "jax", "ort")
 
 
 def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[type[Candidate]]:
@@ -194,6 +194,10 @@ def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[typ
         from benchmarks.peers.jax import Jax
 
         chosen.append(Jax)
+    if "ort" in peers and installed("onnxruntime") and installed("onnx"):
+        from benchmarks.peers.onnx import OnnxRuntime
+
+        chosen.append(OnnxRuntime)
     if workload.reference is not None:
         chosen.append(NumPy)
     return chosen

@@ -195,3 +195,7 @@ def _batch_matmul(xp: Any, node: PeerNode, a: Any, b: Any) -> Any:
 @rule("BiasAddGrad")
 def _bias_add_grad(xp: Any, node: PeerNode, dy: Any) -> Any:
     return xp.sum(dy, axis=tuple(range(dy.ndim - 1)))
+
+
+# What a translator may compute before the run: ops on shapes and constants. Rules of the JAX translator for the rest need JAX.
+FOLDED = frozenset(RULES)
