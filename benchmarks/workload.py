@@ -22,7 +22,8 @@ class Workload:
     feeds: random generator -> one set of values by tensor name; several sets are used in turn.
     reference: the same in NumPy, feeds -> list of outputs, or None where that would say nothing.
     wanted: tfjit's time over that of TensorFlow's default `Session.run`, at most; None where no figure is asked for.
-    wanted_first: the same of the time from a GraphDef to the first result in a fresh session, measured in `fresh_sessions` of them.
+    wanted_first: the same of the time from a GraphDef to the first result in a fresh session, measured in `fresh_sessions` of them, or
+    in the one that is timed later where that is 0.
     keys: how graph elements are named in `run`: by strings, by the tensors of each one's own graph, or (tfjit too) by those of a tf.Graph.
     callers: threads that call `run` at the same time; the time is the wall time over all their runs.
     kept: latest results that the caller keeps alive. callables: also measure `make_callable` against TensorFlow's options callable.

@@ -120,3 +120,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["no such benchmark"]) == 2
     assert command.main(["--list"]) == 0
     assert "dispatch:" in capsys.readouterr().out
+
+
+def test_memory_command(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks import memory
+
+    assert memory.main(["280 small ops"]) == 0
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[-3:] == ["tfjit", "unfused", "tf"]
+    assert row.startswith("280 small ops") and len(row.split()) >= 3 + 9
+    assert memory.main(["no such benchmark"]) == 2
