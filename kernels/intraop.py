@@ -2,14 +2,26 @@
 
 A job is (code address, argument block address, nchunks). The caller posts it in the pool's one slot, wakes helpers that sleep,
 works too, and waits only for chunks that a helper has claimed, so a helper that never gets a core costs nothing. A caller that
-finds the slot taken by another thread does all its chunks itself. Helpers run compiled code without the GIL all the time.
+finds the slot taken by another thread does all its chunks itself. Callers have cores too: with k of them walking at once, k - 1
+helpers fewer are asked, so threads of callers and helpers together are never more than the pool's. Helpers run compiled code
+without the GIL all the time.
+
+Linux may wake a helper on its caller's own processor, behind the caller, and leave it there for milliseconds while another idles
+(where processors share no cache that it knows of, it looks no further). So a helper says where it runs, and a caller that finds
+it on its own processor bars it from there. And where another process took a helper's processor in the middle of a chunk, so
+that the caller had to wait, it works alone for ten times as long as it waited: a busy machine costs a tenth, not every run.
 
 State, int64 words, a cache line (8 words) each where threads meet:
 
-    0   nchunks << 32 | next chunk         8   chunks done
-    16  code address, 17 argument block    24  1 while a caller holds the slot
-    32  1 = stop, 33 helpers, 34 spin limit in ticks, 35 signal, 36 wait, 37 yield: C functions
+    0   nchunks << 42 | end << 21 | first of the chunks that nobody has claimed
+    8   chunks done
+    16  code address, 17 argument block, 18 helpers asked (those of lower number)
+    24  1 while a caller holds the slot    25  masks of processors: row c allows all but c, 26 rows
+    27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29 how much of it is worth a wake-up
+    30  ticks until which no helper is asked, 31 how much longer than two chunks a caller may wait before it does so
+    32  1 = stop, 33 helpers, 34 spin limit in ticks, 35 signal, 36 wait, 37 yield, 38 current processor or 0, 39 set affinity: C functions
     40 + 8 h  1 while helper h sleeps, 41 + 8 h its semaphore, for signal(semaphore, 1, 0) and wait(semaphore, -1)
+    42 + 8 h  the processor it last saw itself on, or -1; 43 + 8 h its thread number in the operating system
 """
 
 from __future__ import annotations
@@ -28,6 +40,8 @@ from tfjit.kernels import walker, walker_ir
 from tfjit.kernels.cpu_features import available_cpus
 
 DEFAULT_SPIN_US = 50.0
+PATIENCE_US = 50.0
+WAKE_US = 30.0  # work from which a wake-up pays: it takes the caller 7 us, and the helper some 10 more to arrive
 _SEMAPHORE_BYTES = 64  # of a sem_t: 32 on Linux
 
 
@@ -70,15 +84,36 @@ class _Semaphores:
         self.signal, self.wait, self.yield_ = (_address(library, name) for name in names)
 
 
+class _Processors:
+    """What compiled code needs to keep helpers off their callers' processors; nothing where the system has no such calls."""
+
+    def __init__(self) -> None:
+        self.current = self.set_affinity = 0
+        self.masks = np.zeros((0, walker_ir.MASK_BYTES), np.uint8)
+        if not sys.platform.startswith("linux"):
+            return
+        library = ctypes.CDLL(None)
+        allowed = [cpu for cpu in os.sched_getaffinity(0) if cpu < 8 * walker_ir.MASK_BYTES]
+        if len(allowed) < 2 or not hasattr(library, "sched_getcpu"):
+            return
+        self.current, self.set_affinity = _address(library, "sched_getcpu"), _address(library, "sched_setaffinity")
+        self.masks = np.zeros((max(allowed) + 1, walker_ir.MASK_BYTES), np.uint8)
+        for row in range(len(self.masks)):
+            for cpu in allowed:
+                if cpu != row:
+                    self.masks[row, cpu // 8] |= 1 << cpu % 8
+
+
 class IntraOpPool:
     """num_threads - 1 helpers beside the calling thread. Use `get_pool` unless a test needs its own."""
 
-    def __init__(self, num_threads: int, spin_us: float = DEFAULT_SPIN_US) -> None:
-        """spin_us: how long an idle helper looks for work before it sleeps; waking it then takes 20-45 us."""
+    def __init__(self, num_threads: int, spin_us: float = DEFAULT_SPIN_US, patience_us: float = PATIENCE_US) -> None:
+        """spin_us: how long an idle helper looks for work before it sleeps. patience_us: how much longer than two chunks take a caller
+        waits for a helper before it takes it for displaced by another process."""
         if num_threads < 1:
             raise ValueError(f"a pool needs at least one thread, not {num_threads}")
         self.num_threads = num_threads
-        self.spin_us = spin_us
+        self.spin_us, self.patience_us = spin_us, patience_us
         self._helpers = num_threads - 1
         self._state = _aligned_words(40 + 8 * max(self._helpers, 1))
         self._threads: list[threading.Thread] = []
@@ -102,13 +137,19 @@ class IntraOpPool:
         if not self._helpers:
             return
         self._semaphores = _Semaphores(self._helpers)
+        self._processors = _Processors()
+        state[29] = int(WAKE_US * 1e-6 * walker.ticks_per_second())
+        state[31] = int(self.patience_us * 1e-6 * walker.ticks_per_second())
         state[34] = int(self.spin_us * 1e-6 * walker.ticks_per_second())
         state[35:38] = self._semaphores.signal, self._semaphores.wait, self._semaphores.yield_
+        state[25:27] = self._processors.masks.ctypes.data, len(self._processors.masks)
+        state[38:40] = self._processors.current, self._processors.set_affinity
         for n, handle in enumerate(self._semaphores.handles):
             state[41 + 8 * n] = handle
+            state[42 + 8 * n] = -1
         for n in range(self._helpers):
             # the thread keeps state and semaphores alive: it may outlive a pool that is dropped
-            kept = (self._helper, state, self._semaphores, n)
+            kept = (self._helper, state, (self._semaphores, self._processors), n)
             thread = threading.Thread(target=_live, args=kept, name=f"tfjit-intraop-{n}", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -142,7 +183,8 @@ class IntraOpPool:
             self.stop(timeout=0.0)
 
 
-def _live(helper: Any, state: np.ndarray, semaphores: _Semaphores, index: int) -> None:
+def _live(helper: Any, state: np.ndarray, kept: Any, index: int) -> None:
+    state[43 + 8 * index] = threading.get_native_id()
     helper(state.ctypes.data, index)
 
 

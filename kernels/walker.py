@@ -17,7 +17,7 @@ A table is a C-contiguous int64 array. Words:
                                        array number, address of the word to write, byte offset added to the data address
     3  number of instructions       4  word offset of the instructions, four words each:
                                        address of `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block,
-                                       nchunks, 0
+                                       nchunks, predicted ticks on one thread
     5  flags: 1 = release the GIL
     6  address of a trace buffer (instructions + 1 words, counter ticks: start, then after each instruction) or 0
     7  address of a cancel flag, an int64 that is not 0 once the step is to stop, or 0
@@ -46,7 +46,8 @@ Walk = Callable[..., int]
 class StepTable:
     """Builds a table and changes its header later. `words` is what `walk` takes first.
 
-    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks). patches: (array number,
+    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks). costs: of each in predicted
+    ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. patches: (array number,
     address of the word to write, byte offset). The table keeps nothing alive that its addresses point at.
     """
 
@@ -56,6 +57,7 @@ class StepTable:
         instructions: Sequence[tuple[int, int, int]],
         patches: Sequence[tuple[int, int, int]] = (),
         *,
+        costs: Sequence[int] | None = None,
         release_gil: bool = False,
         pool: int = 0,
         cancel: int = 0,
@@ -84,6 +86,7 @@ class StepTable:
         if instructions:
             rows = np.zeros((len(instructions), 4), np.int64)
             rows[:, :3] = np.asarray(instructions, np.int64)
+            rows[:, 3] = 1 << 62 if costs is None else np.asarray(costs, np.int64)
             self.words[instruction_offset:] = rows.ravel()
 
     @property

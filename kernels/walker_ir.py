@@ -118,26 +118,40 @@ define i64 @tfjit_control_word() {
   ret i64 %old
 }
 
-; Take chunks of the posted job until none is left. Returns how many it did.
-define internal i64 @claim_chunks(ptr %pool) {
+; Whether a job's word has chunks that nobody claimed: first in bits 0-20, end in bits 21-41, their number in bits 42-62.
+define internal i1 @unclaimed(i64 %word) alwaysinline {
+  %first = and i64 %word, 2097151
+  %shifted = lshr i64 %word, 21
+  %end = and i64 %shifted, 2097151
+  %some = icmp ult i64 %first, %end
+  ret i1 %some
+}
+
+; Take chunks of the posted job until none is left. Returns how many it did. Callers take the first one, helpers (%top = 1) the last:
+; in runs that follow each other a core gets the same part of the data, and finds it in its own cache.
+define internal i64 @claim_chunks(ptr %pool, i64 %top) {
 entry:
   %done_at = getelementptr i64, ptr %pool, i64 8
   %code_at = getelementptr i64, ptr %pool, i64 16
   %args_at = getelementptr i64, ptr %pool, i64 17
+  %helper = icmp ne i64 %top, 0
+  %step = select i1 %helper, i64 -2097152, i64 1
   br label %look
 look:
-  %count = phi i64 [ 0, %entry ], [ %more, %work ]
+  %count = phi i64 [ 0, %entry ], [ %more, %work ], [ %count, %claim ]
   %seen = load atomic i64, ptr %pool seq_cst, align 8
-  %seen_next = and i64 %seen, 4294967295
-  %seen_size = lshr i64 %seen, 32
-  %left = icmp ult i64 %seen_next, %seen_size
+  %left = call i1 @unclaimed(i64 %seen)
   br i1 %left, label %claim, label %out
 claim:
-  %ticket = atomicrmw add ptr %pool, i64 1 seq_cst
-  %chunk = and i64 %ticket, 4294967295
-  %size = lshr i64 %ticket, 32
-  %mine = icmp ult i64 %chunk, %size
-  br i1 %mine, label %work, label %out
+  %claimed = add i64 %seen, %step
+  %pair = cmpxchg ptr %pool, i64 %seen, i64 %claimed seq_cst seq_cst
+  %mine = extractvalue { i64, i1 } %pair, 1
+  %first = and i64 %seen, 2097151
+  %end_shifted = lshr i64 %claimed, 21
+  %last = and i64 %end_shifted, 2097151
+  %chunk = select i1 %helper, i64 %last, i64 %first
+  %size = lshr i64 %seen, 42
+  br i1 %mine, label %work, label %look
 work:                                             ; the caller waits for this chunk, so code and args are of this job
   %code = load atomic ptr, ptr %code_at seq_cst, align 8
   %args = load atomic i64, ptr %args_at seq_cst, align 8
@@ -147,6 +161,22 @@ work:                                             ; the caller waits for this ch
   br label %look
 out:
   ret i64 %count
+}
+
+; The processor this thread is on, -1 where the system does not say.
+define internal i64 @current_cpu(ptr %pool) {
+entry:
+  %code_at = getelementptr i64, ptr %pool, i64 38
+  %code = load ptr, ptr %code_at
+  %known = icmp ne ptr %code, null
+  br i1 %known, label %ask, label %out
+ask:
+  %number = call i32 %code()
+  %wide = sext i32 %number to i64
+  br label %out
+out:
+  %cpu = phi i64 [ -1, %entry ], [ %wide, %ask ]
+  ret i64 %cpu
 }
 
 ; The life of helper number %index: spin for a bounded time, then sleep until woken. Returns when the pool stops.
@@ -160,12 +190,23 @@ entry:
   %base = add i64 %line, 40
   %asleep_at = getelementptr i64, ptr %pool, i64 %base
   %handle_at = getelementptr i64, ptr %asleep_at, i64 1
+  %cpu_at = getelementptr i64, ptr %asleep_at, i64 2
+  %wanted_at = getelementptr i64, ptr %pool, i64 18
   br label %fresh
 fresh:
+  %cpu = call i64 @current_cpu(ptr %pool)
+  store atomic i64 %cpu, ptr %cpu_at monotonic, align 8
   %start = call i64 @ticks()
   br label %spin
 spin:
-  %did = call i64 @claim_chunks(ptr %pool)
+  %wanted = load atomic i64, ptr %wanted_at monotonic, align 8
+  %asked = icmp ult i64 %index, %wanted
+  br i1 %asked, label %take_part, label %tried
+take_part:
+  %claimed = call i64 @claim_chunks(ptr %pool, i64 1)
+  br label %tried
+tried:
+  %did = phi i64 [ 0, %spin ], [ %claimed, %take_part ]
   %stop = load atomic i64, ptr %stop_at seq_cst, align 8
   %stopping = icmp ne i64 %stop, 0
   br i1 %stopping, label %out, label %idle
@@ -182,9 +223,10 @@ pause:
 doze:                                             ; say so first, then look once more: a caller posts first, then looks who sleeps
   store atomic i64 1, ptr %asleep_at seq_cst, align 8
   %word = load atomic i64, ptr %pool seq_cst, align 8
-  %next = and i64 %word, 4294967295
-  %size = lshr i64 %word, 32
-  %work = icmp ult i64 %next, %size
+  %left = call i1 @unclaimed(i64 %word)
+  %late_wanted = load atomic i64, ptr %wanted_at monotonic, align 8
+  %late_asked = icmp ult i64 %index, %late_wanted
+  %work = and i1 %left, %late_asked
   %late_stop = load atomic i64, ptr %stop_at seq_cst, align 8
   %stopped = icmp ne i64 %late_stop, 0
   %stay = or i1 %work, %stopped
@@ -219,13 +261,25 @@ out:
   ret void
 }
 
-; Do one job with whatever helpers take part. Another caller in the pool, or no helpers: all of it here.
-define internal void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size) {
+; Do one job with whatever helpers take part. Another caller in the pool, or no helper to spare: all of it here.
+; %others: threads beside this one that walk a table now; each has a core, which leaves so many helpers fewer.
+; %cost: what it is predicted to take, in ticks. Sleepers are woken once the jobs that just went by without them would have paid for it.
+define internal void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others) {
 entry:
   %helpers_at = getelementptr i64, ptr %pool, i64 33
   %helpers = load i64, ptr %helpers_at
-  %none = icmp eq i64 %helpers, 0
-  br i1 %none, label %alone, label %try
+  %spare = sub i64 %helpers, %others
+  %enough = icmp sgt i64 %spare, 0
+  %several = icmp ugt i64 %size, 1
+  %both = and i1 %enough, %several
+  %none = xor i1 %both, true
+  br i1 %none, label %alone, label %recall
+recall:                                           ; a helper that lost its core lately would lose it again
+  %now = call i64 @ticks()
+  %shun_at = getelementptr i64, ptr %pool, i64 30
+  %shun = load i64, ptr %shun_at
+  %shunned = icmp ult i64 %now, %shun
+  br i1 %shunned, label %alone, label %try
 try:
   %lock_at = getelementptr i64, ptr %pool, i64 24
   %pair = cmpxchg ptr %lock_at, i64 0, i64 1 seq_cst seq_cst
@@ -238,18 +292,38 @@ post:
   %done_at = getelementptr i64, ptr %pool, i64 8
   %code_at = getelementptr i64, ptr %pool, i64 16
   %args_at = getelementptr i64, ptr %pool, i64 17
+  %wanted_at = getelementptr i64, ptr %pool, i64 18
+  %rest = sub i64 %size, 1
+  %fewer = icmp slt i64 %rest, %spare
+  %wanted = select i1 %fewer, i64 %rest, i64 %spare
   store atomic i64 0, ptr %done_at monotonic, align 8
   store atomic ptr %code, ptr %code_at monotonic, align 8
   store atomic i64 %args, ptr %args_at monotonic, align 8
-  %word = shl i64 %size, 32
+  store atomic i64 %wanted, ptr %wanted_at monotonic, align 8
+  %number = shl i64 %size, 42
+  %end_bits = shl i64 %size, 21
+  %word = or i64 %number, %end_bits
   store atomic i64 %word, ptr %pool seq_cst, align 8
-  %others = sub i64 %size, 1
-  %fewer = icmp ult i64 %others, %helpers
-  %wanted = select i1 %fewer, i64 %others, i64 %helpers
+  %cpu = call i64 @current_cpu(ptr %pool)
+  %last_at = getelementptr i64, ptr %pool, i64 27
+  %missed_at = getelementptr i64, ptr %pool, i64 28
+  %dear_at = getelementptr i64, ptr %pool, i64 29
+  %spin_at = getelementptr i64, ptr %pool, i64 34
+  %last = load i64, ptr %last_at
+  %gap = sub i64 %now, %last
+  %spin_limit = load i64, ptr %spin_at
+  %row = icmp ult i64 %gap, %spin_limit           ; a helper that the last job had woken would be awake still
+  %missed_before = load i64, ptr %missed_at
+  %carried = select i1 %row, i64 %missed_before, i64 0
+  %missed = add i64 %carried, %cost
+  %dear = load i64, ptr %dear_at
+  %pays = icmp uge i64 %missed, %dear
+  %kept = select i1 %pays, i64 0, i64 %missed
+  store i64 %kept, ptr %missed_at
   br label %wake
 wake:
   %helper = phi i64 [ 0, %post ], [ %after, %woken ]
-  %any = icmp ult i64 %helper, %wanted
+  %any = icmp slt i64 %helper, %wanted
   br i1 %any, label %look, label %work
 look:
   %line = mul i64 %helper, 8
@@ -257,6 +331,21 @@ look:
   %asleep_at = getelementptr i64, ptr %pool, i64 %base
   %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
   %sleeping = icmp eq i64 %asleep, 1
+  %awake = xor i1 %sleeping, true
+  %reach = or i1 %awake, %pays
+  br i1 %reach, label %place, label %woken
+place:
+  %its_cpu_at = getelementptr i64, ptr %asleep_at, i64 2
+  %its_cpu = load atomic i64, ptr %its_cpu_at monotonic, align 8
+  %known = icmp sge i64 %cpu, 0
+  %equal = icmp eq i64 %cpu, %its_cpu
+  %stacked = and i1 %known, %equal
+  br i1 %stacked, label %move, label %apart
+move:                                             ; it would wait for this thread's core while others may idle
+  store atomic i64 -1, ptr %its_cpu_at monotonic, align 8
+  call void @move_helper(ptr %pool, ptr %asleep_at, i64 %cpu)
+  br label %apart
+apart:
   br i1 %sleeping, label %take, label %woken
 take:
   %was = atomicrmw xchg ptr %asleep_at, i64 0 seq_cst
@@ -273,7 +362,18 @@ woken:
   %after = add i64 %helper, 1
   br label %wake
 work:
-  %own = call i64 @claim_chunks(ptr %pool)
+  %began = call i64 @ticks()
+  %own = call i64 @claim_chunks(ptr %pool, i64 0)
+  %ended = call i64 @ticks()
+  %worked = sub i64 %ended, %began
+  %idle = icmp eq i64 %own, 0
+  %share = select i1 %idle, i64 %cost, i64 %worked
+  %chunks = select i1 %idle, i64 %size, i64 %own
+  %each = udiv i64 %share, %chunks
+  %twice = shl i64 %each, 1
+  %more_at = getelementptr i64, ptr %pool, i64 31
+  %more = load i64, ptr %more_at
+  %patience = add i64 %twice, %more
   br label %wait
 wait:                                             ; only for chunks that a helper has claimed
   %spins = phi i64 [ 0, %work ], [ %again, %relaxed ], [ 0, %yield ]
@@ -293,13 +393,51 @@ yield:                                            ; its helper may have lost its
   call void %yield_code()
   br label %wait
 release:
+  %end = call i64 @ticks()
+  store i64 %end, ptr %last_at
+  %waited = sub i64 %end, %ended
+  %stalled = icmp sgt i64 %waited, %patience
+  br i1 %stalled, label %resent, label %free
+resent:                                           ; do without helpers ten times as long as that took
+  %long_time = mul i64 %waited, 10
+  %until = add i64 %end, %long_time
+  store i64 %until, ptr %shun_at
+  br label %free
+free:
   store atomic i64 0, ptr %lock_at seq_cst, align 8
   ret void
 }
 
+; Let a helper run anywhere but on processor %cpu.
+define internal void @move_helper(ptr %pool, ptr %line, i64 %cpu) {
+entry:
+  %rows_at = getelementptr i64, ptr %pool, i64 26
+  %rows = load i64, ptr %rows_at
+  %in_range = icmp ult i64 %cpu, %rows
+  br i1 %in_range, label %set, label %out
+set:
+  %masks_at = getelementptr i64, ptr %pool, i64 25
+  %masks = load ptr, ptr %masks_at
+  %offset = mul i64 %cpu, $mask_bytes
+  %mask = getelementptr i8, ptr %masks, i64 %offset
+  %thread_at = getelementptr i64, ptr %line, i64 3
+  %thread = load atomic i64, ptr %thread_at monotonic, align 8
+  %number = trunc i64 %thread to i32
+  %code_at = getelementptr i64, ptr %pool, i64 39
+  %code = load ptr, ptr %code_at
+  %ignored = call i32 %code(i32 %number, i64 $mask_bytes, ptr %mask)
+  br label %out
+out:
+  ret void
+}
+
+@walking = internal global i64 0, align 64        ; threads that run compiled code without the GIL
+
 define void @tfjit_run(ptr %pool, ptr %code, i64 %args, i64 %size) {
   %control = call i64 @flush_denormals()
-  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size)
+  %others = atomicrmw add ptr @walking, i64 1 monotonic
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 4611686018427387904, i64 %others)
+  %ignored = atomicrmw sub ptr @walking, i64 1 monotonic
   call void @restore_control(i64 %control)
   ret void
 }
@@ -322,14 +460,23 @@ entry:
   %traced = icmp ne ptr %trace, null
   %cancellable = icmp ne ptr %cancel_word, null
   %pooled = icmp ne ptr %pool, null
+  %flags_at = getelementptr i64, ptr %table, i64 5
+  %flags = load i64, ptr %flags_at
+  %counts = and i64 %flags, 1                     ; a short walk keeps the GIL and is over before it matters
+  %counted = icmp ne i64 %counts, 0
   %control = call i64 @flush_denormals()
+  br i1 %counted, label %count_in, label %begin
+count_in:
+  %before = atomicrmw add ptr @walking, i64 1 monotonic
+  br label %begin
+begin:
   br i1 %traced, label %trace_start, label %head
 trace_start:
   %t0 = call i64 @ticks()
   store i64 %t0, ptr %trace
   br label %head
 head:
-  %index = phi i64 [ 0, %entry ], [ 0, %trace_start ], [ %after, %next ], [ %after, %trace_one ]
+  %index = phi i64 [ 0, %begin ], [ 0, %trace_start ], [ %after, %next ], [ %after, %trace_one ]
   %more = icmp ult i64 %index, %count
   br i1 %more, label %check, label %finished
 check:
@@ -343,9 +490,11 @@ run:
   %code_at = getelementptr i64, ptr %first, i64 %words
   %args_at = getelementptr i64, ptr %code_at, i64 1
   %size_at = getelementptr i64, ptr %code_at, i64 2
+  %cost_at = getelementptr i64, ptr %code_at, i64 3
   %code = load ptr, ptr %code_at
   %args = load i64, ptr %args_at
   %size = load i64, ptr %size_at
+  %cost = load i64, ptr %cost_at
   %single = icmp eq i64 %size, 1
   br i1 %single, label %plain, label %several
 plain:
@@ -354,7 +503,9 @@ plain:
 several:
   br i1 %pooled, label %shared, label %alone
 shared:
-  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size)
+  %walking = load atomic i64, ptr @walking monotonic, align 8
+  %others = sub i64 %walking, %counts
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others)
   br label %ran
 alone:
   call void @run_alone(ptr %code, i64 %args, i64 %size)
@@ -379,6 +530,11 @@ failed:
   br label %finished
 finished:
   %result = phi i64 [ 0, %head ], [ %minus, %stopped ], [ %after, %failed ]
+  br i1 %counted, label %count_out, label %restore
+count_out:
+  %ignored = atomicrmw sub ptr @walking, i64 1 monotonic
+  br label %restore
+restore:
   call void @restore_control(i64 %control)
   ret i64 %result
 }
@@ -484,6 +640,7 @@ type_error:
 }
 """
 
+MASK_BYTES = 128  # of a cpu_set_t: 1024 processors
 PYTHON_SYMBOLS = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_SetString", "PyExc_TypeError")
 NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_walk_table")
 PYTHON_FUNCTIONS = ("tfjit_set_array_type", "tfjit_walk")
@@ -506,7 +663,7 @@ def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
 
     offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry that reads them.
     """
-    text = _CONTROL[architecture(machine)] + _POOL + _WALK
+    text = _CONTROL[architecture(machine)] + Template(_POOL).substitute(mask_bytes=MASK_BYTES) + _WALK
     if offsets is not None:
         text += Template(_PYTHON).substitute(
             type_offset=offsets[0],

@@ -45,6 +45,27 @@ def meet(args, chunk, nchunks):
             return
 
 
+def spin_and_note(args, chunk, nchunks):
+    at = word(args, 2)
+    inside = atomic_add(at + 16, 1) + 1
+    if inside > atomic_load(at + 8):
+        store_word(at + 8, inside)
+    x = 1
+    for i in range(20000):
+        x = x * 6364136223846793005 + 1442695040888963407
+    store_word(at + 24, x)
+    atomic_add(at + 16, -1)
+    atomic_add(at, 1)
+
+
+def wait_for(args, chunk, nchunks):
+    at = word(args, 2)
+    store_word(at, 1)
+    for i in range(word(args, 3)):
+        if atomic_load(at + 8) != 0:
+            return
+
+
 def fail_in(args, chunk, nchunks):
     if chunk == word(args, 2):
         fail(args, 3, chunk)
@@ -57,7 +78,7 @@ def halve(args, chunk, nchunks):
         x = x * 6364136223846793005 + 1442695040888963407
     st_any(p, chunk, ld_any(p, chunk) * float32(0.5) + float32(x * 0))
 """,
-    entries=("mark", "spin", "fail_in", "halve", "meet"),
+    entries=("mark", "spin", "spin_and_note", "wait_for", "fail_in", "halve", "meet"),
     title="intra-op tests",
 )
 
@@ -72,7 +93,7 @@ def code() -> dict[str, int]:
 
 @pytest.fixture
 def pool() -> Iterator[IntraOpPool]:
-    made = IntraOpPool(3)
+    made = IntraOpPool(3, patience_us=1e9)  # it may have more threads than there are cores
     yield made
     made.stop()
 
@@ -118,6 +139,67 @@ def test_helpers_take_part(code: dict[str, int], pool: IntraOpPool) -> None:
         args[2:4] = met.ctypes.data, 10**10
         pool.run(code["meet"], int(args.ctypes.data), 3)
         assert met.tolist() == [3, 3]
+
+
+def test_a_caller_whose_helpers_lost_their_core_goes_on_alone(code: dict[str, int]) -> None:
+    """With no patience every wait counts as a displaced helper, and nobody is asked for ten times as long."""
+    pool = IntraOpPool(2, patience_us=-1e9)
+    try:
+        args, counts, _ = job(8, 20000)
+        for _ in range(200):
+            pool.run(code["spin"], int(args.ctypes.data), 8)
+        assert (counts == 200).all()
+        assert pool._state[30] > 0
+    finally:
+        pool.stop()
+
+
+def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
+    """While another thread walks a table, a pool of two has no helper to spare: the chunks run one after the other."""
+    pool = IntraOpPool(2, patience_us=1e9)
+    met, seen = np.zeros(2, np.int64), np.zeros(4, np.int64)
+    held = np.array([0, 0, met.ctypes.data, 10**11, 0, 0, 0, 0], np.int64)
+    mine = np.array([0, 0, seen.ctypes.data, 0, 0, 0, 0, 0], np.int64)
+    table = StepTable(0, [(code["wait_for"], int(held.ctypes.data), 1)], release_gil=True)
+    other = threading.Thread(target=walker.get(), args=(table.words,))
+    other.start()
+    try:
+        assert wait_until(lambda: met[0] == 1)
+        pool.run(code["spin_and_note"], int(mine.ctypes.data), 8)
+        assert seen[:3].tolist() == [8, 1, 0]  # chunks done, at most so many at once, none going on
+        met[1] = 1
+        other.join()
+        for _ in range(100):
+            pool.run(code["spin_and_note"], int(mine.ctypes.data), 8)
+        assert seen[1] == 2
+    finally:
+        met[1] = 1
+        other.join()
+        pool.stop()
+
+
+def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
+    """A job predicted too short for a wake-up runs on its caller's thread; many in a row wake the helper."""
+    pool = IntraOpPool(2, spin_us=20000.0)
+    walk = walker.get()
+    args, counts, _ = job(4, 10)
+    row = [(code["spin"], int(args.ctypes.data), 4)]
+    try:
+        ticks = int(walker.ticks_per_second() * 1e-6)
+        short = StepTable(0, row, costs=[3 * ticks], pool=pool.state_address)
+        long = StepTable(0, row, costs=[300 * ticks], pool=pool.state_address)
+        for table, awake in ((short, False), (long, True)):
+            assert wait_until(lambda: pool.asleep() == 1)
+            time.sleep(0.03)  # longer than the spin: what was missed before is forgotten
+            assert walk(table.words) == 0
+            assert (pool.asleep() == 0) is awake
+        assert wait_until(lambda: pool.asleep() == 1)
+        for _ in range(40):
+            walk(short.words)
+        assert pool.asleep() == 0
+        assert (counts == 42).all()
+    finally:
+        pool.stop()
 
 
 def test_several_callers(code: dict[str, int], pool: IntraOpPool) -> None:

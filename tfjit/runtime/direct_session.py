@@ -27,6 +27,7 @@ from tfjit.runtime.kernel_query import has_kernel
 from tfjit.runtime.memory import OutputRecycler
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan import Plan
+from tfjit.runtime.plan_runner import plan_runner
 from tfjit.runtime.rendezvous import LocalRendezvous
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import StepEnvironment
@@ -265,28 +266,15 @@ class DirectSession(BackendSession):
             parsed = [parse_tensor_name(name) for name in feeds]
             return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Runner:
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], pool_index: int = 0) -> Runner:
         self.check_open()
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
+        self.pool(pool_index)
         if self.config is not None and self.config.operation_timeout_in_ms > 0:
             return super().prepare(feeds, fetches, targets)  # every step has its own deadline
-        plan = self.plan(feeds, fetches, targets)
-        feed_order = [list(feeds).index(name) for name in plan.feeds]
-        fetch_order = [plan.fetches.index(name) for name in fetches]
-        same_feeds = feed_order == list(range(len(feeds)))
-        same_fetches = fetch_order == list(range(len(plan.fetches)))
-        if same_feeds and same_fetches and all(d is not None for d in plan.np_dtypes):
-            return _fast_runner(self, plan)
-
-        def runner(values: Sequence[Any]) -> list[Any]:
-            if self.closed:
-                self.check_open()
-            results = plan.run([values[i] for i in feed_order])
-            return [results[i] for i in fetch_order]
-
-        return runner
+        return plan_runner(self, self.plan(feeds, fetches, targets), feeds, fetches, pool_index)
 
     def run(
         self,
@@ -318,6 +306,8 @@ class DirectSession(BackendSession):
         feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
         if run_options is None:
             runner = self.prepare(feeds, fetches, targets)
+        elif not (run_options.timeout_in_ms or run_options.trace_level or run_options.output_partition_graphs):
+            runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool)
         else:
 
             def runner(values: Sequence[Any]) -> list[Any]:
@@ -372,36 +362,6 @@ class DirectSession(BackendSession):
         plan = self.plan([name for name, _ in feeds], fetches, targets)
         shapes: dict[str, Shape] = dict(feeds)
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds))
-
-
-def _fast_runner(session: DirectSession, plan: Plan) -> Runner:
-    """The runner of a plan whose names come in plan order: dtype and shape checks, one dictionary look-up, the step."""
-    variants = plan.variants
-    dtypes = plan.np_dtypes
-    if len(dtypes) == 1:
-        dtype0 = dtypes[0]
-
-        def runner_1(values: Sequence[Any]) -> list[Any]:
-            (a,) = values
-            variant = variants.get((a.shape,)) if a.dtype is dtype0 and a.flags.c_contiguous and not session.closed else None
-            if variant is None:
-                session.check_open()
-                return plan.run(values)
-            return variant.run(values)
-
-        return runner_1
-
-    def runner_n(values: Sequence[Any]) -> list[Any]:
-        variant = variants.get(tuple([a.shape for a in values]))
-        if variant is None or session.closed:
-            session.check_open()
-            return plan.run(values)
-        for a, dtype in zip(values, dtypes, strict=True):
-            if a.dtype is not dtype or not a.flags.c_contiguous:
-                return plan.run(values)
-        return variant.run(values)
-
-    return runner_n
 
 
 def _check_session_metadata(config: Any) -> None:

@@ -111,6 +111,7 @@ class Variant:
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
         self.needs_context = True
+        self.inline: Step | None = None  # the step that runs without a context
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
         self._lock = threading.Lock()
@@ -127,13 +128,13 @@ class Variant:
         if self.lowered is None:
             self.compile_done.set()
         elif mode == "lazy":
-            self.step = self._make_step()
+            self._take(self._make_step())
             self._later = self._upgrade
         else:
             if mode == "eager":
                 self.calls = build_calls(self.lowered)
                 store.compile(sources(i.call for i in self.lowered.instructions))
-            self.step = self._make_step()
+            self._take(self._make_step())
             self.compile_done.set()
 
     def upgrade(self) -> None:
@@ -142,6 +143,10 @@ class Variant:
             job, self._later = self._later, None
         if job is not None:
             _BACKGROUND.submit(job)
+
+    def _take(self, step: Step) -> None:
+        self.step = step
+        self.inline = None if self.needs_context else step
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -216,7 +221,7 @@ class Variant:
 
     def _swap_step(self) -> None:
         if not self.plan.session.closed:
-            self.step = self._make_step()
+            self._take(self._make_step())
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
@@ -237,14 +242,14 @@ class Variant:
     def run(self, values: Sequence[np.ndarray], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
         """One step. values: arrays in the plan's feed order. context: given by a run with options, which also chooses the pool."""
         if context is None:
-            step = self.step
-            if step is not None and not self.needs_context:
+            step = self.inline
+            if step is not None:
                 try:
                     return step.run(values)
                 except Reroute as why:
                     log.debug("plan %s: %s", self.plan.name, why)
             with self.plan.session.step_context() as made:
-                return self.run(values, made)
+                return self.run(values, made, pool)
         step = self.step
         if step is not None and context.collector is None:
             try:
@@ -310,11 +315,11 @@ class Plan:
             checked.append(value if value.flags.c_contiguous else np.array(value, order="C"))
         return checked
 
-    def run(self, values: Sequence[Any], context: StepContext | None = None) -> list[Any]:
-        """One step. values: as `check` takes them."""
+    def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
+        """One step. values: as `check` takes them. pool: for what a static step does not serve; None takes the session's first."""
         arrays = self.check(values)
         variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
         try:
-            return variant.run(arrays, context)
+            return variant.run(arrays, context, pool)
         finally:
             variant.upgrade()

@@ -85,7 +85,7 @@ class Step:
         self._lowered = lowered
         self._env = env
         self._name = name
-        self._free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
+        self.free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
         self._lock = threading.Lock()
         self._layout = _Layout(lowered, env)
         self.native = bool(self._layout.stretches)
@@ -111,16 +111,18 @@ class Step:
 
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
         """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
-        try:
-            instance = self._free.pop()
-        except IndexError:
-            instance = self._instantiate()
+        instance = self.instance()
         try:
             return instance(feeds, context)
         finally:
-            self._free.append(instance)
+            self.free.append(instance)
 
-    def _instantiate(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
+    def instance(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
+        """A free instance or a new one, for one run; the caller appends it to `free` afterwards."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            pass
         with self._lock:
             scope = self._layout.instance_scope()
         scope["walk"] = self._walk
@@ -513,6 +515,7 @@ class _Layout:
         for word, offset in self.arena_words:
             words[word] = base + offset
         address = words.ctypes.data
+        ticks_per_ns = walker.ticks_per_second() * 1e-9 if self.env.pool is not None else 0.0
         scope["w"], scope["arena"], scope["constants"] = words, arena, self.constants
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
@@ -521,6 +524,7 @@ class _Layout:
                 len(arrays),
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
                 patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
+                costs=[int(launch.cost_ns * ticks_per_ns) for _, launch in stretch.owners],
                 release_gil=stretch.cost_ns > KEEP_GIL_NS,
                 pool=self.env.pool.state_address if self.env.pool is not None else 0,
             )
