@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu import costs, winograd
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words
@@ -241,8 +241,13 @@ def conv2d_call(
     call = CallBuilder(constants)
     depth = k_h * k_w * in_c
     plan = plan_panels(tile, depth, out_c, groups, dots=True)
-    table = call.table(plan.table(in_c * tile.size))
     value = (constants or {}).get(1)
+    row_tiles = cover(cols.out, plan.max_height)
+    direct_ns = product_ns(tile, batch * rows.out * row_tiles.count, row_tiles.height, plan)
+    if value is not None and groups == 1 and winograd.pays(tile, batch, rows, cols, in_c, out_c, value, direct_ns):
+        winograd.add_winograd(call, batch, rows, cols, np.asarray(value), text, operand_pointers(inputs))
+        return call.finish(traffic(inputs, text, products), 2 * products * depth)
+    table = call.table(plan.table(in_c * tile.size))
     if value is not None:
         packed = call.constant(plan.pack(np.asarray(value).reshape(depth, out_c)))
     else:
