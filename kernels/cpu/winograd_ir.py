@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tfjit.kernels.cpu.vector_ir import VectorBuilder, _intrinsic, call_address, loop, over_vectors
+from tfjit.kernels.cpu.vector_ir import VectorBuilder, call_address, intrinsic_of, loop, over_vectors
 
 _I64 = ir.IntType(64)
 _ARITY = 9
@@ -69,7 +69,7 @@ def input_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -
 
         over_vectors(v, channels, vector)
 
-    return _intrinsic(_ARITY, emit)
+    return intrinsic_of(_ARITY, emit)
 
 
 def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) -> Any:
@@ -113,7 +113,7 @@ def output_transform(kind: str, lanes: int, matrix: Matrix, fused: bool = True) 
 
         over_vectors(v, columns, vector)
 
-    return _intrinsic(_ARITY, emit)
+    return intrinsic_of(_ARITY, emit)
 
 
 def direct_pixel(kind: str, lanes: int, size: int, fused: bool = True) -> Any:
@@ -140,7 +140,7 @@ def direct_pixel(kind: str, lanes: int, size: int, fused: bool = True) -> Any:
 
         over_vectors(v, columns, vector)
 
-    return _intrinsic(_ARITY, emit)
+    return intrinsic_of(_ARITY, emit)
 
 
 def _tap(v: VectorBuilder, w_step: ir.Value, mask: ir.Value | None) -> Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]]:
