@@ -6,12 +6,12 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-
-from tfjit.client.feeds import FeedSlot, feed_slot, resolve_feeds
-from tfjit.client.fetches import FetchMapper, Leaf, is_converted
+from tfjit.client.callables import OptionsCallable, make_callable
+from tfjit.client.entries import Entry, Resolved, as_fetched, entry_by_dict
+from tfjit.client.feeds import feed_slot, resolve_feeds
+from tfjit.client.fetches import FetchMapper, is_converted
 from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
 from tfjit.client.sources import extend_backend, graph_from, to_config
 from tfjit.framework import errors
@@ -21,9 +21,6 @@ from tfjit.runtime.factory import reset as factory_reset
 
 _MAX_ENTRIES = 4096
 _NODE_MARK = re.compile(r"\{\{node ([^}]+)\}\}")
-
-# what one cached `run` call does with its feed_dict
-Entry = Callable[[Mapping[Any, Any] | None], Any]
 
 
 class _SessionStack(threading.local):
@@ -165,41 +162,30 @@ class BaseSession(SessionBase):
     def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
         """What `run` does for these fetches and feed keys, and what must be kept alive for the ids in its cache key to stay valid
         (None: not cacheable, since the structure could change under the same ids)."""
+        stable = _is_flat(fetches) and all(_is_leaf(k) for k in feed_dict or ())
+        keep = (fetches if type(fetches) not in (list, tuple) else tuple(fetches), tuple(feed_dict or ())) if stable else None
+        return entry_by_dict(self._resolve(fetches, feed_dict)), keep
+
+    def _resolve(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Resolved:
+        """Fetches and feed keys as the graph and the back end know them; what is new of the graph goes to the back end."""
         graph, backend = self._graph, self._backend
         assert backend is not None
         mapper = FetchMapper(graph, fetches)
         feeds = resolve_feeds(graph, feed_dict) if feed_dict is not None else []
         self._extend()
         fed = {slot.name: i for i, (slot, _, _) in enumerate(feeds)}
-        tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in fed]
-        targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
         leaves = mapper.leaves
-        rebuild = mapper.rebuild
-        flat = all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
-        stable = flat and all(_is_leaf(k) for k in feed_dict or ())
-        keep = (fetches if type(fetches) not in (list, tuple) else tuple(fetches), tuple(feed_dict or ())) if stable else None
-        if not tensors and not targets:
-            return _fed_only_entry(leaves, feeds, fed, rebuild), keep
-        runner = backend.prepare([slot.name for slot, _, _ in feeds], tensors, targets)
-        slots = [slot for slot, _, _ in feeds]
+        tensors = [leaf.name for leaf in leaves if not leaf.is_operation and leaf.name not in fed]
+        targets = [leaf.name for leaf in leaves if leaf.is_operation]
+        runner = backend.prepare(list(fed), tensors, targets) if tensors or targets else None
+        form: Literal["one", "list", "any"] = "any"
         direct = len(feeds) == len(feed_dict or ()) and not any(is_converted(key) for key in feed_dict or ())
-        if direct and len(tensors) == len(leaves):
-            if len(leaves) == 1 and type(fetches) not in (list, tuple) and flat:
-                return _single_entry(slots, runner), keep
-            if type(fetches) is list and flat and len(leaves) == len(fetches):
-                return _list_entry(slots, runner), keep
-
-        getters = [getter for _, getter, _ in feeds]
-
-        def entry(feed_dict: Mapping[Any, Any] | None) -> Any:
-            arrays = [slot.convert(get(feed_dict)) for slot, get in zip(slots, getters, strict=True)]  # type: ignore[arg-type]
-            results = iter(runner(arrays))
-            values = [
-                None if leaf.is_operation else _as_fetched(arrays[fed[leaf.name]]) if leaf.name in fed else next(results) for leaf in leaves
-            ]
-            return rebuild(values)
-
-        return entry, keep
+        if direct and len(tensors) == len(leaves) and _is_flat(fetches):
+            if len(leaves) == 1 and type(fetches) not in (list, tuple):
+                form = "one"
+            elif type(fetches) is list and len(leaves) == len(fetches):
+                form = "list"
+        return Resolved(leaves, mapper.rebuild, [slot for slot, _, _ in feeds], [get for _, get, _ in feeds], fed, runner, form)
 
     def _run_with_options(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, options: Any, run_metadata: Any) -> Any:
         from tfjit.client.sources import copy_into, to_run_options
@@ -223,8 +209,7 @@ class BaseSession(SessionBase):
         if run_metadata is not None:
             copy_into(metadata, run_metadata)
         values = [
-            None if leaf.is_operation else _as_fetched(arrays[leaf.name]) if leaf.name in arrays else next(results)
-            for leaf in mapper.leaves
+            None if leaf.is_operation else as_fetched(arrays[leaf.name]) if leaf.name in arrays else next(results) for leaf in mapper.leaves
         ]
         return mapper.rebuild(values)
 
@@ -236,26 +221,18 @@ class BaseSession(SessionBase):
         self._check_usable()
         keys = list(feed_list or ())
         if not accept_options:
-            entries: dict[int, Entry] = {}
-
-            def call(*args: Any) -> Any:
-                if self._closed:
-                    self._check_usable()
-                fed = dict(zip(keys, args, strict=False))
-                entry = entries.get(len(fed))
-                if entry is None:
-                    entry = entries[len(fed)] = self._make_entry(fetches, fed)[0]
-                try:
-                    return entry(fed)
-                except errors.OpError as error:
-                    raise self._explained(error) from None
-
-            return call
+            return make_callable(self, fetches, keys)
 
         def call_with_options(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             return self.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
 
         return call_with_options
+
+    def _make_callable_from_options(self, callable_options: Any) -> OptionsCallable:
+        """A function of the options' feeds. callable_options: CallableOptions of tfjit or TensorFlow."""
+        self._check_usable()
+        self._extend()
+        return OptionsCallable(self, callable_options)
 
     def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
         """Start a step to be fed and fetched in parts by `partial_run`; returns its handle."""
@@ -441,47 +418,9 @@ def _is_leaf(x: Any) -> bool:
     return hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)) and not is_converted(x)
 
 
-def _as_fetched(array: Any) -> Any:
-    """A fed value that is also fetched: a copy, as the caller's own."""
-    return np.array(array)
-
-
-def _fed_only_entry(leaves: Sequence[Leaf], feeds: Any, fed: Mapping[str, int], rebuild: Callable[[Sequence[Any]], Any]) -> Entry:
-    def entry(feed_dict: Mapping[Any, Any] | None) -> Any:
-        arrays = [slot.convert(get(feed_dict)) for slot, get, _ in feeds]
-        return rebuild([_as_fetched(arrays[fed[leaf.name]]) for leaf in leaves])
-
-    return entry
-
-
-def _single_entry(slots: Sequence[FeedSlot], runner: Callable[[Sequence[Any]], list[Any]]) -> Entry:
-    converts = [slot.convert for slot in slots]
-    if not converts:
-        return lambda feed_dict: runner(())[0]
-    if len(converts) == 1:
-        (convert,) = converts
-
-        def entry_1(feed_dict: Any) -> Any:
-            for value in feed_dict.values():
-                return runner((convert(value),))[0]
-
-        return entry_1
-
-    def entry(feed_dict: Any) -> Any:
-        return runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])[0]
-
-    return entry
-
-
-def _list_entry(slots: Sequence[FeedSlot], runner: Callable[[Sequence[Any]], list[Any]]) -> Entry:
-    converts = [slot.convert for slot in slots]
-
-    def entry(feed_dict: Any) -> Any:
-        if not converts:
-            return runner(())
-        return runner([convert(value) for convert, value in zip(converts, feed_dict.values(), strict=True)])
-
-    return entry
+def _is_flat(fetches: Any) -> bool:
+    """Whether fetches are a leaf, or a list or tuple of leaves."""
+    return all(_is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else _is_leaf(fetches)
 
 
 set_default_session_getter(get_default_session)

@@ -89,6 +89,11 @@ def to_run_options(options: Any) -> Any:
     return _to_message(options, "RunOptions", "options")
 
 
+def to_callable_options(options: Any) -> Any:
+    """CallableOptions of tfjit or TensorFlow, or their bytes, as tfjit's."""
+    return _to_message(options, "CallableOptions", "callable_options")
+
+
 def _to_message(value: Any, name: str, argument: str) -> Any:
     if value is None:
         return None

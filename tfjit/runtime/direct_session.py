@@ -70,7 +70,7 @@ class DirectSession(BackendSession):
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
-        self._callables: dict[int, tuple[Any, Runner | None]] = {}
+        self._callables: dict[int, tuple[int, Runner | None, tuple[Any, ...]]] = {}
         self._callable_ids = itertools.count()
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
@@ -314,7 +314,7 @@ class DirectSession(BackendSession):
                 return self.run(list(zip(feeds, values, strict=True)), fetches, targets, run_options)
 
         handle = next(self._callable_ids)
-        self._callables[handle] = (len(feeds), runner)
+        self._callables[handle] = (len(feeds), runner, (feeds, fetches, targets, run_options))
         return handle
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
@@ -322,18 +322,20 @@ class DirectSession(BackendSession):
         entry = self._callables.get(handle)
         if entry is None:
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
-        count, runner = entry
+        count, runner, (feeds, fetches, targets, run_options) = entry
         if runner is None:
             raise errors.InvalidArgumentError(None, None, f"Attempted to run callable after handle was released: {handle}")
         if len(values) != count:
             raise errors.InvalidArgumentError(None, None, f"Expected {count} feed tensors, but got {len(values)}")
+        if metadata is not None:
+            return self.run(list(zip(feeds, values, strict=True)), fetches, targets, run_options, metadata)
         return runner(values)
 
     def release_callable(self, handle: int) -> None:
         entry = self._callables.get(handle)
         if entry is None:
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
-        self._callables[handle] = (entry[0], None)
+        self._callables[handle] = (entry[0], None, entry[2])
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         from tfjit.runtime.partial_run import PartialRun
