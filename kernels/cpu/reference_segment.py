@@ -42,22 +42,22 @@ def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
         invalid("segment ids are not increasing")
 
 
-def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any) -> np.ndarray:
-    """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`."""
+def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any, counts_in: bool = False) -> np.ndarray:
+    """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`, with which others are combined if counts_in."""
     values = wide(data)
     out = np.full((count, *data.shape[1:]), start, values.dtype)
     if ids.size:
-        used = np.unique(ids)
-        neutral = {"Sum": 0, "Mean": 0, "Prod": 1}.get(kind)
-        if neutral is not None:
-            out[used] = neutral
-        else:
-            first = np.searchsorted(ids, used) if (np.diff(ids) >= 0).all() else np.array([np.flatnonzero(ids == u)[0] for u in used])
-            out[used] = values[first]
-        _COMBINE[kind].at(out, ids, values)
+        if (np.diff(ids) < 0).any():
+            order = np.argsort(ids, kind="stable")
+            ids, values = ids[order], values[order]
+        first = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        used = ids[first]
+        combine = _COMBINE[kind]
+        found = combine.reduceat(values, first, axis=0, dtype=values.dtype)
         if kind == "Mean":
-            counts = np.bincount(ids, minlength=count)[used].reshape(-1, *([1] * (data.ndim - 1))).astype(values.dtype)
-            out[used] = cut_quotient(out[used], counts) if values.dtype.kind in "iu" else out[used] / counts
+            counts = np.diff(np.append(first, ids.size)).reshape(-1, *([1] * (data.ndim - 1))).astype(values.dtype)
+            found = cut_quotient(found, counts) if values.dtype.kind in "iu" else found / counts
+        out[used] = combine(found, values.dtype.type(start)) if counts_in else found
     return out.astype(data.dtype, copy=False)
 
 
@@ -96,7 +96,7 @@ def _unsorted_segment(node: NodeSpec, inputs: Arrays) -> Arrays:
     rows = data.reshape(-1, *data.shape[ids.ndim :])
     flat = ids.reshape(-1)
     keep = flat >= 0
-    return (_reduce_rows(kind, rows[keep], flat[keep], count, start),)
+    return (_reduce_rows(kind, rows[keep], flat[keep], count, start, counts_in=True),)
 
 
 @reference("SegmentSumV2", "SegmentProdV2", "SegmentMaxV2", "SegmentMinV2")
