@@ -5,6 +5,7 @@ Formulas: TensorFlow 2.21, the CPU functors of its training ops, observed by run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +24,8 @@ class Update:
 
     inputs: the op's inputs in order: "*name" is a variable or slot that is written, "name" a scalar, "name[]" an array.
     setup: lines before the loop, over scalars. body: lines of the loop; a written name holds its old value first and its new one at the
-    end. {T} is the dtype's cast, {k} its vector-math suffix. flag: a bool attr that selects `alternative` instead of body.
+    end. {T} is the dtype's cast, {k} its vector-math suffix; root(x) is x ** -power, which for the usual power, -0.5, is a square
+    root. flag: a bool attr that selects `alternative` instead of body.
     """
 
     inputs: str
@@ -93,15 +95,38 @@ UPDATES: Final[dict[str, Update]] = {
     ),
 }
 
+# `shrunk` is what the linear term grows by; past the threshold the variable is pulled towards it, otherwise it is exactly zero
+_FTRL: Final = (
+    "grown = accum + grad * grad; before = root(accum); after = root(grown); "
+    "linear = linear + shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + two * l2; accum = grown; "
+    "var = select(abs(linear) > threshold, (select(linear > {T}(0), threshold, -threshold) - linear) / scale, {T}(0))"
+)
+_FTRL_BY_LR: Final = _FTRL.replace(
+    "shrunk - (after - before) / lr * var; threshold = l1; scale = after / lr + two * l2;",
+    "shrunk * lr - (after - before) * var; threshold = l1 * lr; scale = after + two * l2 * lr;",
+)
+for _name, _scalars, _shrunk in (("Ftrl", "", "grad"), ("FtrlV2", "shrinkage ", "(grad + two * shrinkage * var)")):
+    UPDATES[_name] = Update(
+        f"*var *accum *linear grad[] lr l1 l2 {_scalars}power",
+        _FTRL.replace("shrunk", _shrunk),
+        setup="two = {T}(2)",
+        flag="multiply_linear_by_lr",
+        alternative=_FTRL_BY_LR.replace("shrunk", _shrunk),
+    )
 
-def update_source(name: str, update: Update, kind: str, flag: bool) -> KernelSource:
-    """The kernel of one rule and dtype. Argument words: number of elements, then the address of each input."""
+
+def update_source(name: str, update: Update, kind: str, flag: bool, square_root: bool = False) -> KernelSource:
+    """The kernel of one rule and dtype. Argument words: number of elements, then the address of each input.
+
+    square_root: what root(x) in the rule is.
+    """
     source = Source()
     cast = {"f32": "vm.float32", "f64": "vm.float64"}[kind]
     body = update.alternative if flag else update.body
+    body = re.sub(r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body)
     size = 4 if kind == "f32" else 8
     source.line("from tfjit.kernels import vmath as vm")
-    source.line(f"from tfjit.kernels.intrinsics import ld, ptr_{kind}, st_out, word")
+    source.line(f"from tfjit.kernels.intrinsics import ld, ptr_{kind}, select, st_out, word")
     source.line()
     source.line()
     roles = update.inputs.split()
@@ -149,7 +174,8 @@ def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
             if tensor.shape != (var.shape if whole else ()):
                 raise Unsupported(f"{node.op}: {role.strip('*[]')} has shape {list(tensor.shape)}, the variable {list(var.shape)}")
         flag = bool(update.flag) and bool(node.attrs.get(update.flag, update.flag == "update_slots"))
-        source = update_source(name, update, kind, flag)
+        power = node.constants.get(roles.index("power")) if "power" in roles else None
+        source = update_source(name, update, kind, flag, power is not None and float(power) == -0.5)
         words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
         moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
         cost = FIXED_NS + traffic_ns(moved) + 0.3 * var.size * (1 if kind == "f32" else 2)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import elementwise
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
-from tfjit.runtime.lowering import native_call
+from tfjit.runtime.lowering import compilable, native_call
 
 if TYPE_CHECKING:
     from tfjit.kernels.group import FusedGroup
@@ -47,7 +47,7 @@ def build_calls(lowered: Lowered) -> CallReport:
     Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the latter as its `call`.
     """
     memo = _Memo()
-    waiting = [i for i in lowered.instructions if i.serving == "reference" and i.call is None and not i.reason]
+    waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
         group = _group_of(instruction.spec)

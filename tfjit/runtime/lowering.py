@@ -15,6 +15,7 @@ from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
+from tfjit.runtime.write_order import late_writes
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -133,11 +134,15 @@ class Lowering:
         self.result = Lowered([], [], [], {}, feed_count)
         self.by_output: dict[tuple[str, int], Value] = {}
         self.fetches: dict[int, Value] = {}
+        self.position: dict[str, int] = {}  # of a node in the order of execution
 
     def run(self) -> Lowered:
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
         mutators = _mutators(graph, order)
+        if mutators:
+            order = late_writes(graph, order, self._is_read, lambda name: graph.node(name).op in VIEW_OPS, _variables(graph, order))
+        self.position = {name: i for i, name in enumerate(order)}
         for name in order:
             node = graph.node(name)
             inputs = [self.by_output[source] for source in graph.inputs(name)]
@@ -193,8 +198,12 @@ class Lowering:
         else:
             self._kernel(node, inputs)
 
+    def _is_read(self, name: str) -> bool:
+        node = self.graph.node(name)
+        return node.op == "ReadVariableOp" or (node.op in VIEW_OPS and not _carries_variable(node))
+
     def _read(self, node: Node, handle: Value) -> None:
-        if node.output_dtypes[0].is_ref or (node.op != "ReadVariableOp" and node.output_dtypes[0].name == "resource"):
+        if node.op != "ReadVariableOp" and _carries_variable(node):
             # the reference or handle itself goes on
             self.by_output[node.name, 0] = handle
             self._served(node, "variable")
@@ -285,7 +294,7 @@ class Lowering:
                 last_use[value.root.index] = position
         for value in self.result.fetches:
             last_use[value.root.index] = len(instructions)
-        order = {node: i for i, node in enumerate(self.graph.topological_order())}
+        order = self.position
         copies: list[tuple[int, Value]] = []
         for value in self.result.values:
             if value.storage != "variable" or value.base is not None or value.variable is None or value.read_at_end:
@@ -302,9 +311,9 @@ class Lowering:
             node = self.graph.node(value.producer)
             source = Value(len(self.result.values), value.dtype, value.shape, "variable", variable=value.variable, producer=value.producer)
             self.result.values.append(source)
-            value.storage = "object"
+            value.storage = "buffer"
             value.variable = None
-            spec = NodeSpec(node.name, node.op, node.attrs, (source.spec,), (value.spec,))
+            spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
             instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out))
 
     def _liveness(self) -> None:
@@ -328,6 +337,22 @@ def lower(graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_
     executor, UnimplementedError naming the node when an op has no kernel.
     """
     return Lowering(graph, find_variable, feed_count).run()
+
+
+ASSIGNMENTS: Final = frozenset({"Assign", "AssignVariableOp"})
+ATOMIC: Final = frozenset({"AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp"})
+
+
+def compilable(lowered: Lowered) -> list[Instruction]:
+    """The instructions that compiled code may serve: all but runtime kernels, of which assignments to variables that have their
+    buffer already, and keep it, count too."""
+    destroys = any(instruction.node.op == "DestroyResourceOp" for instruction in lowered.instructions)
+    return [i for i in lowered.instructions if i.serving != "runtime" or (_writes_in_place(i) and not destroys)]
+
+
+def _writes_in_place(instruction: Instruction) -> bool:
+    variable = instruction.inputs[0].variable if instruction.inputs else None
+    return instruction.node.op in ASSIGNMENTS | ATOMIC and variable is not None and variable.value is not None
 
 
 def native_call(spec: NodeSpec) -> tuple[NativeCall | None, str]:
@@ -362,6 +387,32 @@ def _variable_shape(node: Node, variable: Variable) -> tuple[int, ...]:
 
 
 _READS_ONLY: Final = frozenset({"IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "CountUpTo"})
+
+
+def _carries_variable(node: Node) -> bool:
+    """Whether output 0 is a reference or a handle."""
+    return bool(node.output_dtypes) and (node.output_dtypes[0].is_ref or node.output_dtypes[0].name == "resource")
+
+
+def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
+    """The variable that a node reads or changes, by node; an op with several slots counts for its first, the others are its own."""
+    owner: dict[str, str] = {}  # nodes whose output 0 carries a variable
+    found: dict[str, str] = {}
+    for name in order:
+        node = graph.node(name)
+        if node.op in VARIABLE_OPS:
+            owner[name] = name
+            continue
+        sources = graph.inputs(name)
+        if not sources or sources[0][0] not in owner or sources[0][1] != 0 or node.op == "_Retval":
+            continue
+        variable = owner[sources[0][0]]
+        if _carries_variable(node):
+            owner[name] = variable
+        if node.op in _READS_ONLY or (node.op in VIEW_OPS and _carries_variable(node)):
+            continue
+        found[name] = variable
+    return found
 
 
 def _mutators(graph: DataflowGraph, order: Sequence[str]) -> bool:

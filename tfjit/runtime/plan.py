@@ -110,7 +110,6 @@ class Variant:
         self.step: Step | None = None
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
-        self.needs_context = True
         self.inline: Step | None = None  # the step that runs without a context
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
@@ -146,7 +145,7 @@ class Variant:
 
     def _take(self, step: Step) -> None:
         self.step = step
-        self.inline = None if self.needs_context else step
+        self.inline = None if step.needs_context else step
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -161,8 +160,6 @@ class Variant:
                 self.lowered = lower(self.partitions[0].graph, session.find_variable, len(plan.feeds))
             except NotStatic as why:
                 self.dynamic_reason = str(why)
-        if self.lowered is not None:
-            self.needs_context = any(i.serving == "runtime" for i in self.lowered.instructions)
 
     def _optimize_and_upgrade(self) -> None:
         try:

@@ -25,7 +25,7 @@ from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_sta
 from tfjit.kernels.source import KernelSource, Source
 from tfjit.runtime.device import Device
 from tfjit.runtime.kernel_errors import at_node, kernel_error
-from tfjit.runtime.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
 from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
 from tfjit.runtime.op_kernel import OpContext, StepContext
 from tfjit.runtime.resources import SessionState
@@ -64,13 +64,14 @@ class _Patch:
 class _Stretch:
     """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks).
 
-    instructions: those served here; one with empty outputs may have no launch.
+    instructions: those served here; one with empty outputs may have no launch. locked: the variable whose lock the stretch holds.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
     owners: list[tuple[Instruction, Launch]] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     patches: list[_Patch] = field(default_factory=list)
+    locked: Value | None = None
     cost_ns: float = 0.0
     index: int = 0
 
@@ -78,7 +79,8 @@ class _Stretch:
 class Step:
     """A runnable static partition.
 
-    native: whether any instruction is served by compiled code. `run` is safe to call from several threads.
+    native: whether any instruction is served by compiled code.
+    needs_context: whether `run` must be given one. `run` is safe to call from several threads.
     """
 
     def __init__(self, lowered: Lowered, env: StepEnvironment, name: str) -> None:
@@ -89,6 +91,7 @@ class Step:
         self._lock = threading.Lock()
         self._layout = _Layout(lowered, env)
         self.native = bool(self._layout.stretches)
+        self.needs_context = any(i.serving == "runtime" and self.call(i) is None for i in lowered.instructions)
         self._walk = walker.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = self._layout.generate()
@@ -217,8 +220,9 @@ class _Layout:
         stretch: _Stretch | None = None
         for position, instruction in enumerate(self.lowered.instructions):
             if self._is_native(instruction):
-                if stretch is None:
-                    stretch = _Stretch(index=len(self.stretches))
+                locked = instruction.inputs[0] if instruction.node.op in ATOMIC else None
+                if stretch is None or stretch.locked is not None or locked is not None:
+                    stretch = _Stretch(index=len(self.stretches), locked=locked)
                     self.stretches.append(stretch)
                     self.segments.append(stretch)
                 stretch.instructions.append(instruction)
@@ -318,6 +322,9 @@ class _Layout:
         self.scope["reroute"] = _reroute
         seen: set[str] = set()
         for instruction in self.lowered.instructions:
+            if self._is_native(instruction) and instruction.node.op in ASSIGNMENTS:
+                self._emit_variable_check(source, instruction.inputs[0], seen, assigned=True)
+        for instruction in self.lowered.instructions:
             for value in instruction.inputs:
                 if value.root.storage in ("variable", "handle"):
                     self._emit_variable_check(source, value.root, seen)
@@ -325,7 +332,8 @@ class _Layout:
             if value.root.storage == "variable":
                 self._emit_variable_check(source, value.root, seen)
 
-    def _emit_variable_check(self, source: Source, value: Value, seen: set[str]) -> None:
+    def _emit_variable_check(self, source: Source, value: Value, seen: set[str], assigned: bool = False) -> None:
+        """assigned: compiled code writes the variable's buffer, which must be there."""
         name = self._variable_name(value)
         if name in seen:
             return
@@ -333,7 +341,8 @@ class _Layout:
         shape = f"shape{value.index}"
         self.scope[shape] = value.shape
         source.line(f"{name} = var_{name}.value")
-        source.line(f"if {name} is not None and {name}.shape != {shape}: reroute(var_{name}, {shape})")
+        test = f"{name} is None or" if assigned else f"{name} is not None and"
+        source.line(f"if {test} {name}.shape != {shape}: reroute(var_{name}, {shape})")
 
     def _emit_variable(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """The name of the variable's buffer, fetched anew when something may have assigned it since the last look.
@@ -367,7 +376,14 @@ class _Layout:
         self.scope[f"arrays{k}"] = arrays
         self.scope["native_failure"] = self._native_failure
         call = ", ".join([f"t{k}", *arrays])
-        source.line(f"r = walk({call})")
+        if stretch.locked is not None:  # other runs of this and other plans may add to the variable too
+            lock = f"lock_{self._variable_name(stretch.locked)}"
+            assert stretch.locked.variable is not None
+            self.scope[lock] = stretch.locked.variable.lock
+            with source.block(f"with {lock}:"):
+                source.line(f"r = walk({call})")
+        else:
+            source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
 
     def _emit_fresh(self, source: Source, root: Value) -> None:
@@ -556,4 +572,5 @@ def _uninitialized(variable: Any, node: str) -> None:
 
 
 def _reroute(variable: Any, planned: tuple[int, ...]) -> None:
-    raise Reroute(f"variable {variable.name} has shape {variable.value.shape}, planned {planned}")
+    found = "no value" if variable.value is None else f"shape {variable.value.shape}"
+    raise Reroute(f"variable {variable.name} has {found}, planned {planned}")
