@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -42,25 +43,32 @@ class Limits:
 
 
 def _stream(name: str, inputs: int, expression: str, width: int = 8) -> str:
-    """A loop over vectors: out[i] = expression of %v0, %v1."""
+    """A loop over vectors, `repeats` times: out[i] = expression of %v0, %v1."""
     vector = f"<{width} x float>"
     pointers = [f"%p{k}" for k in range(inputs)]
     loads = "\n".join(
         f"  %a{k} = getelementptr {vector}, {vector}* {p}, i64 %i\n  %v{k} = load {vector}, {vector}* %a{k}" for k, p in enumerate(pointers)
     )
     return f"""
-define void @{name}(i64 %n, {vector}* noalias %out, {", ".join(f"{vector}* noalias {p}" for p in pointers)}) {{
+define void @{name}(i64 %repeats, i64 %n, {vector}* noalias %out, {", ".join(f"{vector}* noalias {p}" for p in pointers)}) {{
 start:
+  br label %again
+again:
+  %round = phi i64 [ 0, %start ], [ %rounds, %done ]
   br label %loop
 loop:
-  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %i = phi i64 [ 0, %again ], [ %next, %loop ]
 {loads}
   {expression.format(vector=vector)}
   %to = getelementptr {vector}, {vector}* %out, i64 %i
   store {vector} %r, {vector}* %to
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %end
+  br i1 %more, label %loop, label %done
+done:
+  %rounds = add i64 %round, 1
+  %repeat = icmp slt i64 %rounds, %repeats
+  br i1 %repeat, label %again, label %end
 end:
   ret void
 }}
@@ -115,7 +123,8 @@ class _Kernels:
         self._engine.finalize_object()
 
     def get(self, name: str, pointers: int) -> Callable[..., None]:
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * pointers)
+        sizes = 1 if name.startswith("fma") else 2
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * sizes, *[ctypes.c_void_p] * pointers)
         return kind(self._engine.get_function_address(name))
 
 
@@ -127,27 +136,29 @@ def _aligned(size: int) -> np.ndarray:
     return view
 
 
-def _best_s(calls: list[Callable[[], None]], repeats: int) -> float:
-    """Shortest wall time of all calls at once, each `repeats` times on a thread of its own."""
+def _best_s(calls: list[Callable[[], object]]) -> float:
+    """Shortest wall time of all calls at once, each on a thread of its own. A call is one stay outside the interpreter: threads that
+    come back to it often wait for each other."""
     best = float("inf")
+    cpus = sorted(os.sched_getaffinity(0))
     for _ in range(5):
         barrier = threading.Barrier(len(calls) + 1)
         times: list[tuple[float, float]] = []
 
-        def work(call: Callable[[], None], barrier: threading.Barrier = barrier, times: list[tuple[float, float]] = times) -> None:
+        def work(n: int, barrier: threading.Barrier = barrier, times: list[tuple[float, float]] = times) -> None:
+            os.sched_setaffinity(0, {cpus[n % len(cpus)]})  # this thread's; two may else stay on one core for the whole of it
             barrier.wait()
             start = time.perf_counter()
-            for _ in range(repeats):
-                call()
+            calls[n]()
             times.append((start, time.perf_counter()))
 
-        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(len(calls))]
         for thread in threads:
             thread.start()
         barrier.wait()
         for thread in threads:
             thread.join()
-        best = min(best, (max(end for _, end in times) - min(start for start, _ in times)) / repeats)
+        best = min(best, max(end for _, end in times) - min(start for start, _ in times))
     return best
 
 
@@ -159,26 +170,25 @@ def measure_limits(threads: int) -> Limits:
     def rate(name: str, arrays: int, size: int, n: int) -> float:
         kernel = kernels.get(name, arrays)
         part = size // n // 64 * 64
+        repeats = max(2, (1 << 30) // size)  # twenty milliseconds, beside which the start of a thread is little
         calls, held = [], []
         for _ in range(n):
             buffers = [_aligned(part) for _ in range(arrays)]
             held.append(buffers)
-            calls.append(lambda kernel=kernel, at=[b.ctypes.data for b in buffers]: kernel(part // 32, *at))
-        # a few hundred microseconds at least, so that starting the threads does not count
-        repeats = max(1, (64 << 20) // size)
-        return arrays * part * n / _best_s(calls, repeats) / 1e9
+            calls.append(lambda kernel=kernel, at=[b.ctypes.data for b in buffers]: kernel(repeats, part // 32, *at))
+        return arrays * part * n * repeats / _best_s(calls) / 1e9
 
     def peak(n: int) -> float:
         found = 0.0
         for width in (8, 16):
-            kernel, loops = kernels.get(f"fma{width}", 1), 200_000
+            kernel, loops = kernels.get(f"fma{width}", 1), 1_000_000
             buffers = [_aligned(4 * width) for _ in range(n)]
             calls = [lambda kernel=kernel, at=b.ctypes.data, loops=loops: kernel(loops, at) for b in buffers]
-            found = max(found, 2 * width * _ACCUMULATORS * loops * n / _best_s(calls, 10) / 1e9)
+            found = max(found, 2 * width * _ACCUMULATORS * loops * n / _best_s(calls) / 1e9)
         return found
 
     matrix = np.ones((1024, 1024), np.float32)
-    gemm_s = _best_s([lambda: np.matmul(matrix, matrix, out=np.empty_like(matrix))], 1)
+    gemm_s = _best_s([lambda: np.matmul(matrix, matrix, out=np.empty_like(matrix))])
     return Limits(
         {place: {n: rate("copy", 2, size * n if place == "L2" else size, n) for n in counts} for place, size in SIZES.items()},
         {place: {n: rate("triad", 3, size * n if place == "L2" else size, n) for n in counts} for place, size in SIZES.items()},
