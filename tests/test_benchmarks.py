@@ -46,7 +46,7 @@ def test_a_candidate_that_fails_loses_no_others(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("benchmarks.peers.tensorflow.Xla.prepare", fail)
     result = measure(WORKLOAD, OPTIONS)
-    assert result.notes == {"xla": "absent: ValueError: broken"} and not result.failed
+    assert result.notes == {"xla": "failed: ValueError: broken"} and not result.failed
     monkeypatch.setattr(Tfjit, "prepare", fail)
     result = measure(WORKLOAD, OPTIONS)
     assert result.failed and set(result.timings) == {"tf", "tf inline", "numpy"}
@@ -130,3 +130,9 @@ def test_memory_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert heading.split()[-3:] == ["tfjit", "unfused", "tf"]
     assert row.startswith("280 small ops") and len(row.split()) >= 3 + 9
     assert memory.main(["no such benchmark"]) == 2
+
+
+def test_what_is_left_out_is_no_failure() -> None:
+    result = measure(replace(WORKLOAD, leave_out={"unfused": "no need", "xla": "slow"}), OPTIONS)
+    assert result.notes == {"unfused": "left out: no need", "xla": "left out: slow"} and not result.failed
+    assert set(result.timings) == {"tfjit", "tf", "tf inline", "numpy"}

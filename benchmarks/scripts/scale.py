@@ -75,7 +75,10 @@ def workloads() -> list[Workload]:
     ):
         slow = dict.fromkeys(("jax", "xla"), "compiles for half a minute and more") if size > 1000 else {}
         if size > 10_000:
-            slow |= {"ort": "not asked: its optimiser's passes over so many nodes take long"}
+            slow |= {
+                "unfused": "would double the minutes of this row",
+                "ort": "not asked: its optimiser's passes over so many nodes take long",
+            }
         found.append(
             Workload(
                 f"random elementwise DAG of {label} nodes",
