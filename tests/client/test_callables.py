@@ -34,7 +34,8 @@ def options(feeds: list[str], fetches: list[str], pool: int | None = None, **mor
 
 
 @pytest.mark.parametrize(
-    ("feeds", "fetches"), [(["x:0", "w:0"], ["y:0"]), (["w:0", "x:0"], ["y:0"]), (["w:0", "x:0"], ["y:0", "total:0"]), (["x:0"], ["total:0"])]
+    ("feeds", "fetches"),
+    [(["x:0", "w:0"], ["y:0"]), (["w:0", "x:0"], ["y:0"]), (["w:0", "x:0"], ["y:0", "total:0"]), (["x:0"], ["total:0"])],
 )
 @pytest.mark.parametrize("pool", [None, -1, 0])
 def test_options_callable(graph: Any, feeds: list[str], fetches: list[str], pool: int | None) -> None:
