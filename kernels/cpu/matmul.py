@@ -14,16 +14,17 @@ from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, Pattern, epilogue_ns, epilogue_text, epilogue_words, run_rows
+from tfjit.kernels.cpu.matmul_other import other_call
 from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_in_place, plan_panels
 from tfjit.kernels.cpu.sharing import shares
-from tfjit.kernels.cpu.tiles import IN_PLACE_HEIGHT, Tile, cover, tile_of
+from tfjit.kernels.cpu.tiles import IN_PLACE_HEIGHT, KINDS, Tile, cover, row_limit, tile_of
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
 _A_BLOCK_BYTES: Final = 256 << 10  # rows of A that stay in the second-level cache while every panel passes over them
 _C_BLOCK_BYTES: Final = 32 << 10  # products that are still in the first-level cache when the epilogue comes
 _BLOCK_TILES: Final = 16
-_SHARE_ROWS_FROM: Final = 8  # with fewer row tiles, chunks take panels instead
+_SHARE_ROWS_FROM: Final = 8  # with fewer row tiles, chunks take panels instead; fewer panels are no even shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,10 @@ def add_product(
     tile = plan.tile
     size = tile.size
     transposed = spec.a_row == size and spec.a_step != size and spec.k > 1
-    rows = cover(spec.m, plan.max_height, even=True)
+    limit = plan.max_height
+    if plan.form == "panels":
+        limit = min(row_limit(tile, spec.a_row, transposed), row_limit(tile, spec.n * size))
+    rows = cover(spec.m, limit, even=True)
     matrices = len(spec.a_offsets)
     depth = max(plan.depth, 1)
     block = min(
@@ -115,7 +119,9 @@ def add_product(
         rows.count,
     )
     whole = spec.m * matrices
-    share_columns = matrices == 1 and rows.count < _SHARE_ROWS_FROM and len(plan.panels) > rows.count
+    few_rows, many_panels = rows.count < _SHARE_ROWS_FROM, len(plan.panels) >= _SHARE_ROWS_FROM
+    # a chunk of rows reads all of B, a chunk of panels all of A
+    share_columns = matrices == 1 and (len(plan.panels) > rows.count if few_rows else many_panels and spec.m < spec.n)
     cost = costs.FIXED_NS + product_ns(tile, rows.count * matrices, rows.height, plan) + epilogue_ns(text.epilogue, whole * spec.n)
     chunks = shares(cost, len(plan.panels) if share_columns else rows.count * matrices)
     share_columns = share_columns and chunks > 1
@@ -250,12 +256,16 @@ def _attr(attrs: Mapping[str, Any], name: str) -> bool:
 @native("MatMul")
 def _matmul(node: NodeSpec) -> NativeCall:
     transpose_a, transpose_b = _attr(node.attrs, "transpose_a"), _attr(node.attrs, "transpose_b")
+    if node.inputs[0].dtype not in KINDS:
+        return other_call(node, (transpose_a, transpose_b), conjugated=False)
     return matmul_call(node.inputs[:2], transpose_a=transpose_a, transpose_b=transpose_b, constants=node.constants)
 
 
 @native("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def _batch_matmul(node: NodeSpec) -> NativeCall:
+    adj_x, adj_y = _attr(node.attrs, "adj_x"), _attr(node.attrs, "adj_y")
+    if node.inputs[0].dtype not in KINDS:
+        return other_call(node, (adj_x, adj_y), conjugated=True)
     if node.outputs[0].dtype is not node.inputs[0].dtype:
         raise Unsupported(f"product as {node.outputs[0].dtype.name}")
-    adj_x, adj_y = _attr(node.attrs, "adj_x"), _attr(node.attrs, "adj_y")
     return batch_matmul_call(node.inputs[:2], adj_x=adj_x, adj_y=adj_y, constants=node.constants)

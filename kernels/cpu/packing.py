@@ -188,13 +188,12 @@ _WORDS: Final = (
 
 @functools.cache
 def pack_source(tile: Tile) -> KernelSource:
-    """Packs matrices into panels; a unit of work is one panel. Words: those of _WORDS."""
+    """Packs matrices whose rows do not lie side by side into panels; a unit of work is one panel. Words: those of _WORDS."""
     s = Source()
     s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
     s.line(f"from tfjit.kernels.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, st_any, word")
-    s.line("from tfjit.kernels.cpu.vector_ir import copy_row")
-    s.line(f"copy_wide = copy_row({tile.kind!r}, {tile.lanes}, {VECTORS})")
-    s.line(f"copy_narrow = copy_row({tile.kind!r}, {tile.lanes}, 1)")
+    s.line("from tfjit.kernels.cpu.column_ir import transpose_block")
+    s.line(f"turn = transpose_block({tile.kind!r}, {tile.lanes})")
     with s.block("def kernel(args, chunk, nchunks):"):
         for i, name in enumerate(_WORDS):
             s.line(f"{name} = word(args, {i + 2})")
@@ -210,11 +209,8 @@ def pack_source(tile: Tile) -> KernelSource:
             s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride + word(entry, 6) * group_shift")
             with s.block("for segment in range(segments):"):
                 s.line("at = start + segment * segment_stride")
-                with s.block(f"if column_stride == {tile.size} and row_bytes != {tile.size}:"):
-                    with s.block(f"if row_bytes == {tile.columns * tile.size}:"), s.block("for q in range(k):"):
-                        s.line("copy_wide(out + q * row_bytes, at + q * row_stride, columns)")
-                    with s.block("else:"), s.block("for q in range(k):"):
-                        s.line("copy_narrow(out + q * row_bytes, at + q * row_stride, columns)")
+                with s.block(f"if row_stride == {tile.size} and row_bytes != {tile.size}:"):
+                    write_turned(s, tile, "at", "column_stride", "columns", "k", "out", "row_bytes")
                 with s.block("else:"):
                     with s.block(f"if columns * {tile.size} != row_bytes:"):
                         s.line("fill_bytes(out, 0, k * row_bytes)")
@@ -234,18 +230,76 @@ def pack_source(tile: Tile) -> KernelSource:
     return KernelSource(s.text(), title=f"pack panels {tile.kind}")
 
 
+_ROWS: Final = 32  # rows of B that a chunk packs at least
+
+
+@functools.cache
+def pack_rows_source(tile: Tile) -> KernelSource:
+    """Packs matrices row by row, so that they are read as they lie in memory; a unit of work is _ROWS rows. Words: those of _WORDS."""
+    s = Source()
+    s.line(f"# pack rows {tile.kind} {tile.isa}, {tile.columns} columns")
+    s.line("from tfjit.kernels.intrinsics import word")
+    s.line("from tfjit.kernels.cpu.vector_ir import copy_row")
+    s.line(f"copy_wide = copy_row({tile.kind!r}, {tile.lanes}, {VECTORS})")
+    s.line(f"copy_narrow = copy_row({tile.kind!r}, {tile.lanes}, 1)")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        for i, name in enumerate(_WORDS):
+            s.line(f"{name} = word(args, {i + 2})")
+        s.line("depth = segments * k")
+        s.line(f"blocks = (depth + {_ROWS - 1}) // {_ROWS}")
+        s.line("units = matrices * blocks")
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("matrix = (first + unit) // blocks")
+            s.line(f"row_first = (first + unit - matrix * blocks) * {_ROWS}")
+            s.line("start = source + matrix * matrix_bytes")
+            s.line("out = target + matrix * packed_bytes")
+            with s.block(f"for i in range(min({_ROWS}, depth - row_first)):"):
+                s.line("row = row_first + i")
+                s.line("segment = row // k")
+                s.line("at = start + segment * segment_stride + (row - segment * k) * row_stride")
+                with s.block("for p in range(panels):"):
+                    s.line(f"entry = table + p * {8 * PANEL_WORDS}")
+                    s.line("row_bytes = word(entry, 5)")
+                    s.line("to = out + word(entry, 1) + row * row_bytes")
+                    s.line(f"lies = at + word(entry, 3) * {tile.size} + word(entry, 6) * group_shift")
+                    with s.block(f"if row_bytes == {tile.columns * tile.size}:"):
+                        s.line("copy_wide(to, lies, word(entry, 4))")
+                    with s.block("else:"):
+                        s.line("copy_narrow(to, lies, word(entry, 4))")
+    return KernelSource(s.text(), title=f"pack rows {tile.kind}")
+
+
+def write_turned(s: Source, tile: Tile, source: str, stride: str, rows: str, columns: str, target: str, row_bytes: str) -> None:
+    """Text that writes `rows` rows of `columns` elements, `stride` bytes apart, as the columns of a packed panel of `row_bytes`, whose
+    other columns become zero. `turn` is transpose_block.
+    """
+    # a strip of the panel at a time: its lines are whole when the next strip comes
+    s.line("q0 = 0")
+    with s.block(f"while q0 < {columns}:"):
+        s.line("r0 = 0")
+        with s.block(f"while r0 * {tile.size} < {row_bytes}:"):
+            place = f"{target} + q0 * {row_bytes} + r0 * {tile.size}"
+            counts = f"{rows} - r0, min({columns} - q0, {tile.lanes}), {tile.lanes}"
+            s.line(f"turn({source} + r0 * {stride} + q0 * {tile.size}, {stride}, {place}, {row_bytes}, {counts})")
+            s.line(f"r0 += {tile.lanes}")
+        s.line(f"q0 += {tile.lanes}")
+
+
 def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout) -> Pointer:
     """Add the launch that packs B, and return where it packs it to."""
     target = call.temp(plan.nbytes * layout.matrices)
     start = Pointer(source.kind, source.index, source.offset + layout.start)
     elements = layout.matrices * plan.depth * sum(p.columns for p in plan.panels)
-    cost = costs.FIXED_NS + elements * (0.06 if layout.column_stride == plan.tile.size else 0.4)
-    units = layout.matrices * len(plan.panels)
+    by_rows = layout.column_stride == plan.tile.size and plan.form == "panels"
+    cost = costs.FIXED_NS + elements * (0.1 if by_rows else 0.2)
+    units = layout.matrices * (-(-plan.depth // _ROWS) if by_rows else len(plan.panels))
     words = (
         *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
         *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride, layout.group_shift),
     )
-    call.launch(Launch(pack_source(plan.tile), words, chunks=shares(cost, units), cost_ns=cost))
+    source = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
+    call.launch(Launch(source, words, chunks=shares(cost, units), cost_ns=cost))
     return target
 
 

@@ -69,6 +69,15 @@ def matmul_tiles(tile: Tile, vectors: int, transposed: bool = False) -> KernelSo
     return KernelSource(s.text(), tuple(entries), arity=10, title=title)
 
 
+_ALIAS_BYTES: Final = 4096  # rows that far apart fall into one set of the first-level cache, which holds 8 lines or more
+_ALIAS_HEIGHT: Final = 8
+
+
+def row_limit(tile: Tile, row_stride: int, transposed: bool = False) -> int:
+    """Rows of the largest micro-kernel for packed panels that pays, rows of A or of the result being row_stride bytes apart."""
+    return min(tile.height, _ALIAS_HEIGHT) if not transposed and row_stride % _ALIAS_BYTES == 0 else tile.height
+
+
 IN_PLACE_HEIGHT: Final = 3
 """Most rows of A for which B is read in place: packing it would take longer than the product."""
 IN_PLACE_VECTORS: Final = (8, 2)
