@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.registry import Unsupported
+from tfjit.passes.fuse_attention import find_attention, may_hold_attention
 from tfjit.passes.fuse_copies import Chosen, copy_cheap_values
 from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fuse_groups import GroupMaker
@@ -14,6 +15,8 @@ from tfjit.passes.fuse_roles import ANCHOR_KINDS, RoleFinder
 from tfjit.passes.view import SINK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfjit.kernels.group import FusedGroup
     from tfjit.passes.context import PassContext
     from tfjit.passes.view import DataflowGraph, Node
@@ -32,14 +35,17 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a `kernels.group.FusedGroup`.
 
     Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
-    What fuses: zero padding into the convolution it feeds; elementwise nodes with a matmul or convolution before them, with the
-    reduction they feed, with reductions along the same rows (softmax, layer norm), with each other.
+    What fuses: zero padding into the convolution it feeds; the two products of an attention with the softmax between them;
+    elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the same rows
+    (softmax, layer norm), with each other.
     Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
     its members waited for), dead-ness, and the order of side effects: only stateless nodes fuse. A group takes the name and place of
     its last member, and the origin of all.
     Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
     """
     absorb_padding(graph, ctx)
+    if may_hold_attention(graph):
+        _Fuser(graph, ctx).rewrite_attention()
     fuser = _Fuser(graph, ctx)
     for name in graph.topological_order():
         fuser.add(graph.node(name))
@@ -170,6 +176,16 @@ class _Fuser:
         """Put `_Fused` nodes in place of the drafts that are worth it."""
         chosen = self._chosen()
         unneeded = copy_cheap_values(chosen, self.drafts, self.roles, self.maker, self.ctx)
+        self._put(chosen, unneeded)
+
+    def rewrite_attention(self) -> None:
+        """Put `_Fused` nodes in place of the attentions of a graph that no node has been taken from yet."""
+        for name in self.graph.topological_order():
+            self.drafts.add(self.graph.node(name))
+        found = find_attention(self.graph, self.drafts, self.maker, self.ctx)
+        self._put([Chosen("attention", anchor, members) for anchor, members in found], [])
+
+    def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
         made = []
         for group in chosen:  # all before the first is put in: making a group looks at the graph as it was
             made.append((group, *self.maker.make(group.members, group.kind, group.anchor, copies=group.copies, given=group.given)))

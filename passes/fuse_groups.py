@@ -167,6 +167,10 @@ class GroupMaker:
         """Raise Unsupported where the template of the group's kind does not take it."""
         if group.kind in ANCHOR_KINDS:
             fused.epilogue_of(group)
+        elif group.kind == "attention":
+            from tfjit.kernels.cpu.attention import attention_call
+
+            attention_call(group)
         elif group.kind == "rows":
             from tfjit.kernels.cpu.row_program import row_program
 
@@ -195,12 +199,13 @@ def _described(group: FusedGroup) -> FusedGroup:
     alone = sum(max(t.nbytes, 0) for m in group.members for t in (*m.spec.inputs, *m.spec.outputs))
     flops = sum(max(m.spec.outputs[0].size, 0) for m in group.members)
     anchor = group.members[group.anchor].spec
-    flops += anchor_flops(anchor)
+    flops += sum(anchor_flops(m.spec) for m in group.members) if group.kind == "attention" else anchor_flops(anchor)
     rest = len(group.members) - 1
     nodes = "node" if rest == 1 else "nodes"
     reasons = {
         "loop": f"{rest + 1} elementwise nodes in one loop",
         "rows": f"{rest + 1} nodes along the same rows, one pass while a row is in cache",
+        "attention": f"{rest + 1} nodes of an attention, whose scores stay in cache",
         "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
     }
     reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")

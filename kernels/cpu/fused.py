@@ -259,6 +259,10 @@ def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall
         from tfjit.kernels.cpu.reduction import reduce_call
 
         return reduce_call(group)
+    if group.kind == "attention":
+        from tfjit.kernels.cpu.attention import attention_call
+
+        return attention_call(group)
     return _anchored(group, known)
 
 
