@@ -298,8 +298,8 @@ def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source:
         *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
         *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride, layout.group_shift),
     )
-    source = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
-    call.launch(Launch(source, words, chunks=shares(cost, units), cost_ns=cost))
+    text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
+    call.launch(Launch(text, words, chunks=shares(cost, units), cost_ns=cost))
     return target
 
 
