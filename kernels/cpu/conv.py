@@ -244,8 +244,9 @@ def conv2d_call(
     value = (constants or {}).get(1)
     row_tiles = cover(cols.out, plan.max_height)
     direct_ns = product_ns(tile, batch * rows.out * row_tiles.count, row_tiles.height, plan)
-    if value is not None and groups == 1 and winograd.pays(tile, batch, rows, cols, in_c, out_c, value, direct_ns):
-        winograd.add_winograd(call, batch, rows, cols, np.asarray(value), text, operand_pointers(inputs))
+    if groups == 1 and winograd.pays(tile, batch, rows, cols, in_c, out_c, value, direct_ns):
+        filter_ = np.asarray(value) if value is not None else w.shape
+        winograd.add_winograd(call, batch, rows, cols, filter_, text, operand_pointers(inputs))
         return call.finish(traffic(inputs, text, products), 2 * products * depth)
     table = call.table(plan.table(in_c * tile.size))
     if value is not None:

@@ -7,16 +7,18 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu import costs, winograd
 from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.channelwise import add_channelwise, backward_map
 from tfjit.kernels.cpu.conv import ConvSpec, add_convolution, native_layout
+from tfjit.kernels.cpu.copies import View, copy_launch
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
 from tfjit.kernels.cpu.filter_grad import FilterGradSpec, add_filter_gradient, joins_taps, valid_outputs
+from tfjit.kernels.cpu.matmul import product_ns
 from tfjit.kernels.cpu.packing import MatrixLayout, pack_at_run_time, plan_panels
 from tfjit.kernels.cpu.sharing import shares
-from tfjit.kernels.cpu.tiles import Tile, tile_of
+from tfjit.kernels.cpu.tiles import Tile, cover, tile_of
 from tfjit.kernels.cpu.window import Window
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -82,8 +84,18 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
     share = out_c // groups
     taps, size = k_h * k_w, tile.size
     plan = plan_panels(tile, taps * share, channels, groups, dots=True)
-    table = call.table(plan.table(share * size))
     value = node.constants.get(1)
+    row_tiles = cover(cols.length, plan.max_height)
+    direct_ns = product_ns(tile, batch * rows.length * row_tiles.count, row_tiles.height, plan)
+    if groups == rows.stride == cols.stride == 1 and winograd.pays(
+        tile, batch, mirrored(rows), mirrored(cols), out_c, channels, value, direct_ns
+    ):
+        turned, weights = _turned_filter(call, filter_shape, value, size)
+        winograd.add_winograd(
+            call, batch, mirrored(rows), mirrored(cols), turned, epilogue_text(None, dy.dtype), (), Pointer("in", 2), weights
+        )
+        return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
+    table = call.table(plan.table(share * size))
     if value is not None:
         turned = np.ascontiguousarray(value.reshape(filter_shape)[::-1, ::-1]).reshape(taps, in_c, groups, share)
         packed = call.constant(plan.pack(turned.transpose(0, 3, 2, 1).reshape(taps * share, channels)))
@@ -95,6 +107,24 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
     spec = ConvSpec(batch, mirrored(rows), mirrored(cols), out_c, channels, groups, spread=(rows.stride, cols.stride))
     add_convolution(call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ())
     return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
+
+
+def _turned_filter(
+    call: CallBuilder, shape: tuple[int, int, int, int], value: np.ndarray | None, size: int
+) -> tuple[np.ndarray | tuple[int, ...], Pointer]:
+    """A filter turned round, its channels swapped: (its value, or its shape where that is not known while planning; where it lies)."""
+    k_h, k_w, in_c, out_c = shape
+    if value is not None:
+        turned = np.ascontiguousarray(value.reshape(shape)[::-1, ::-1].transpose(0, 1, 3, 2))
+        return turned, call.constant(turned)
+    target = call.temp(k_h * k_w * in_c * out_c * size)
+    swapped = (k_h * k_w, out_c, in_c)
+    tap = in_c * out_c * size
+    source = View(swapped, (-tap, size, out_c * size), (k_h * k_w - 1) * tap)
+    launch = copy_launch(size, source, View(swapped, (tap, in_c * size, size)), Pointer("in", 1), target)
+    assert launch is not None  # a filter without elements is served before
+    call.launch(launch)
+    return (k_h, k_w, out_c, in_c), target
 
 
 _PAD_WORDS: Final = ("units", "height", "in_height", "before", "x", "row_bytes", "target", "pitch", "left", "skip", "copy", "right")

@@ -35,6 +35,7 @@ from tfjit.kernels.cpu.packing import PANEL_WORDS, PanelPlan, depth_blocks, plan
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import VECTORS, Tile, cover, matmul_tiles, tile_entry, tile_of
 from tfjit.kernels.cpu.window import Window
+from tfjit.kernels.cpu.winograd_filter import FILTER_MATRIX, filter_ns, transform_at_run_time
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -44,7 +45,6 @@ PATCH: Final = TAPS + OUTPUTS - 1
 POSITIONS: Final = PATCH * PATCH
 INPUT_MATRIX: Final = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
 """B.T, for the points 0, 1, -1 and infinity."""
-FILTER_MATRIX: Final = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 OUTPUT_MATRIX: Final = ((1, 1, 1, 0), (0, 1, -1, -1))
 
 _BLOCK_BYTES: Final = 256 << 10  # of transformed patches and products of a block
@@ -265,15 +265,20 @@ def pays(
 ) -> bool:
     """Whether Winograd's form should serve a convolution whose direct form takes direct_ns.
 
-    Only for a filter that is known while planning, and finite: its transform is then made once.
+    A filter that is known while planning (filter_) is transformed once, and must be finite; another one in every run.
     """
-    if filter_ is None or any((w.size, w.stride, w.dilation) != (TAPS, 1, 1) for w in (rows, cols)):
+    if any((w.size, w.stride, w.dilation) != (TAPS, 1, 1) for w in (rows, cols)):
         return False
     if min(channels, out_channels) < _MIN_CHANNELS or not settings.flag("TFJIT_WINOGRAD"):
         return False
-    if winograd_ns(tile, batch, rows, cols, channels, out_channels) > 0.85 * direct_ns:
+    transform_ns = 0.0 if filter_ is not None else filter_ns(channels, out_channels)
+    if winograd_ns(tile, batch, rows, cols, channels, out_channels) + transform_ns > 0.85 * direct_ns:
         return False
-    return bool(np.isfinite(filter_).all())
+    return filter_ is None or bool(np.isfinite(filter_).all())
+
+
+_X: Final = Pointer("in", 0)
+_WEIGHTS: Final = Pointer("in", 1)
 
 
 def add_winograd(
@@ -281,23 +286,31 @@ def add_winograd(
     batch: int,
     rows: Window,
     cols: Window,
-    filter_: np.ndarray,
+    filter_: np.ndarray | tuple[int, ...],
     text: EpilogueText,
     operands: Sequence[tuple[Pointer, TensorSpec]],
+    x: Pointer = _X,
+    weights: Pointer = _WEIGHTS,
 ) -> None:
-    """Add the launches of a convolution of input 0 [batch, rows.length, cols.length, channels] with input 1, whose value is filter_."""
-    channels, out_channels = filter_.shape[2:]
+    """Add the launches of a convolution of x [batch, rows.length, cols.length, channels] with the filter at `weights`.
+
+    filter_: its value, or its shape [3, 3, channels, out_channels] where it is not known while planning.
+    """
+    known = filter_ if isinstance(filter_, np.ndarray) else None
+    channels, out_channels = (known.shape if known is not None else tuple(filter_))[2:]
     tile = tile_of(text.product)
     size = tile.size
     plan = plan_panels(tile, channels, out_channels)
-    packed = transformed_filter(filter_, plan)
+    table = call.table(plan.table())
+    packed = call.constant(transformed_filter(known, plan)) if known is not None else transform_at_run_time(call, plan, table, weights)
+    packed_bytes = POSITIONS * plan.nbytes
     tile_rows, tile_columns = -(-rows.out // OUTPUTS), -(-cols.out // OUTPUTS)
     units = batch * tile_rows
     tiles = units * tile_columns
     v_row = channels * size
     v_row += 64 if v_row % 2048 == 0 else 0  # rows in one set of the first-level cache would push each other out
     all_v = tiles * v_row * POSITIONS
-    share_columns = len(plan.panels) > 1 and (units < _SHARE_ROWS_FROM or packed.nbytes > all_v)
+    share_columns = len(plan.panels) > 1 and (units < _SHARE_ROWS_FROM or packed_bytes > all_v)
     cost = winograd_ns(tile, batch, rows, cols, channels, out_channels) + epilogue_ns(text.epilogue, tiles * OUTPUTS**2 * out_channels)
     group = _GROUP_PANELS if share_columns else len(plan.panels)
     m_row = min(group * tile.columns, out_channels) * size
@@ -316,7 +329,7 @@ def add_winograd(
     forward_chunks = shares(forward_cost, units) if share_columns else 1
     v = call.temp(v_bytes * (1 if share_columns else chunks))
     geometry: tuple[Word, ...] = (
-        *(units, tile_rows, tile_columns, Pointer("in", 0)),
+        *(units, tile_rows, tile_columns, x),
         *(rows.length * cols.length * channels * size, cols.length * channels * size, channels * size, rows.length, cols.length),
         *(rows.before, cols.before, channels, call.temp(patch_bytes * max(chunks, forward_chunks)), patch_bytes),
         *(Pointer("code", source=transforms, entry="forward"), v, v_row, position_v),
@@ -332,7 +345,7 @@ def add_winograd(
         *(0 if share_columns else v_bytes, int(share_columns), band, int(share_columns), group),
         *(call.temp(m_bytes * chunks), m_bytes, pad, rows.out, cols.out),
         *(Pointer("code", source=transforms, entry=entry) for entry in ("backward", "direct")),
-        *(Pointer("in", 1), call.constant(packed), packed.nbytes // POSITIONS, len(plan.panels), call.table(plan.table())),
+        *(weights, packed, plan.nbytes, len(plan.panels), table),
         *(len(parts), part_table(call, parts, [0], channels, size)),
         *(
             Pointer("code", source=matmul_tiles(tile, vectors), entry=tile_entry(height, vectors))

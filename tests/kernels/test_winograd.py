@@ -17,11 +17,11 @@ from tfjit.kernels.cpu import conv, winograd
 from tfjit.kernels.cpu.reference_nn import convolve
 from tfjit.kernels.cpu.tiles import tile_of
 from tfjit.kernels.cpu.window import make_window
-from tfjit.kernels.registry import NativeCall, TensorSpec
+from tfjit.kernels.registry import NativeCall, TensorSpec, find_native, find_reference
 
 
 def _forced(*args: Any) -> bool:
-    return args[6] is not None and all((w.size, w.stride, w.dilation) == (3, 1, 1) for w in args[2:4])
+    return all((w.size, w.stride, w.dilation) == (3, 1, 1) for w in args[2:4])
 
 
 @pytest.fixture
@@ -49,12 +49,47 @@ SHAPES = (
 )
 
 
+@pytest.mark.parametrize("constants", [(1,), ()], ids=["constant filter", "variable filter"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("x", "w", "padding", "explicit"), SHAPES, ids=str)
-def test_equals_tensorflow(always: None, x: Any, w: Any, padding: str, explicit: Any, dtype: str) -> None:
+def test_equals_tensorflow(always: None, x: Any, w: Any, padding: str, explicit: Any, dtype: str, constants: tuple[int, ...]) -> None:
     case = Case("Conv2D", (x, w), nn_cases.conv_attrs((1, 1), padding, (1, 1), explicit), dtype)
-    assert _uses_winograd(native_nn.build(case, case.arrays(), np.zeros((1, 1, 1, 1), dtype), (1,)))
-    native_nn.check(case, constants=(1,))
+    assert _uses_winograd(native_nn.build(case, case.arrays(), np.zeros((1, 1, 1, 1), dtype), constants))
+    native_nn.check(case, constants=constants)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("x_shape", "w_shape", "padding", "explicit"), SHAPES, ids=str)
+def test_input_gradient(always: None, x_shape: Any, w_shape: Any, padding: str, explicit: Any, dtype: str, constant: bool) -> None:
+    rng = np.random.default_rng(7)
+    attrs = nn_cases.conv_attrs((1, 1), padding, (1, 1), explicit)
+    w = rng.standard_normal(w_shape).astype(dtype)
+    x = np.zeros(x_shape, dtype)
+    (y,) = find_reference("Conv2D")(nn_cases.node_spec("Conv2D", [x, w], attrs, x), [x, w])  # type: ignore[misc]
+    arrays = [np.array(x_shape, np.int32), w, rng.standard_normal(np.shape(y)).astype(dtype)]
+    exact = [arrays[0], w.astype(np.float64), arrays[2].astype(np.float64)]
+    op = "Conv2DBackpropInput"
+    (wanted,) = find_reference(op)(nn_cases.node_spec(op, exact, attrs, x.astype(np.float64)), exact)  # type: ignore[misc]
+    call = find_native(op)(nn_cases.node_spec(op, arrays, attrs, x, (1,) if constant else ()))  # type: ignore[misc]
+    assert _uses_winograd(call)
+    runner = NativeRunner(call, arrays, native_nn.specs(x))
+    terms = 9 * w_shape[3]
+    for chunks, threads in ((1, False), (3, False), (None, True)):
+        (found,) = runner.run(chunks, threads)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * np.finfo(dtype).eps * terms)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("tap", range(9))
+def test_a_filter_that_is_not_finite(always: None, value: float, tap: int) -> None:
+    rng = np.random.default_rng(6)
+    x, w = rng.standard_normal((2, 6, 7, 5)).astype(np.float32), rng.standard_normal((3, 3, 5, 21)).astype(np.float32)
+    w[tap // 3, tap % 3, 2, 4] = value
+    wanted = nn_cases.run_tensorflow("Conv2D", [x, w], nn_cases.conv_attrs((1, 1), "VALID"))
+    call = conv.conv2d_call(native_nn.specs(x, w), padding="VALID")
+    (found,) = NativeRunner(call, [x, w], [TensorSpec(dtypes.float32, wanted.shape)]).run(1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -144,7 +179,8 @@ def test_chosen_by_cost_and_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert uses((1, 56, 56, 64), (3, 3, 64, 64))
     assert uses((1, 14, 14, 256), (3, 3, 256, 256))
-    assert not uses((1, 56, 56, 64), (3, 3, 64, 64), constant=False)
+    assert uses((1, 56, 56, 64), (3, 3, 64, 64), constant=False)
+    assert not uses((1, 7, 7, 512), (3, 3, 512, 512), constant=False)  # the filter's transform would take longer than the products
     assert not uses((1, 56, 56, 64), (3, 3, 64, 64), strides=(2, 2))
     assert not uses((1, 56, 56, 64), (3, 3, 64, 64), dilations=(2, 2))
     assert not uses((1, 56, 56, 64), (5, 5, 64, 64))
