@@ -11,6 +11,7 @@ from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.channelwise import RUN_WORDS, AxisMap, add_channelwise, class_lists, forward_map
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
+from tfjit.kernels.cpu.pool_grad import spread_call
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import Tile, tile_of
 from tfjit.kernels.cpu.window import Layout, Window, layout_of
@@ -147,7 +148,8 @@ def _max_pool_grad(node: NodeSpec) -> NativeCall:
     x = node.inputs[0]
     tile = tile_of(x.dtype)
     rows, cols = pool_layout(node, 3).windows(x.shape[1], x.shape[2])
-    return _scatter(tile, "max", x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2))
+    found = spread_call(tile, x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2)) if x.size else None
+    return found or _scatter(tile, "max", x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2))
 
 
 @native("AvgPoolGrad")

@@ -1,0 +1,98 @@
+"""Gradient of maximum pooling over windows that do not overlap: every input is written once, and none is read back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.channelwise import RUN_WORDS, class_lists, forward_map
+from tfjit.kernels.cpu.driver import write_words
+from tfjit.kernels.cpu.sharing import shares
+from tfjit.kernels.cpu.tiles import Tile
+from tfjit.kernels.cpu.window import Window
+from tfjit.kernels.registry import Launch, NativeCall, Pointer, Word
+from tfjit.kernels.source import KernelSource, Source
+
+_MAX_TAPS: Final = 16
+"""Inputs of a window that a vector's registers hold."""
+_MAX_CLASSES: Final = 9
+_WORDS: Final = (
+    "units", "x", "dy", "dx", "image_bytes", "dy_image_bytes", "out_height", "dy_row_bytes", "channels", "gaps",
+    "row_table", "runs", "run_table", "class_table",
+)  # fmt: skip
+
+
+@functools.cache
+def spread_tile(tile: Tile, ntaps: int) -> KernelSource:
+    """The micro-kernel for windows of that many taps."""
+    s = Source()
+    s.line(f"# maximum pooling gradient of {ntaps} taps {tile.kind} {tile.isa}")
+    s.line("from tfjit.kernels.cpu.pool_ir import spread_windows")
+    s.line(f"emit = spread_windows({tile.kind!r}, {tile.lanes}, {ntaps})")
+    names = "x, taps, dy, dx, channels, count, step, dy_step, unused"
+    with s.block(f"def tile({names}):"):
+        s.line(f"emit({names})")
+    return KernelSource(s.text(), ("tile",), arity=9, title=f"maximum pooling gradient of {ntaps} taps {tile.kind}")
+
+
+@functools.cache
+def spread_source(tile: Tile) -> KernelSource:
+    """The driver: images, rows of windows, runs of windows with the same taps.
+
+    Words: those of _WORDS, then the micro-kernel of every class. Tables as for `channelwise_source`. gaps: whether there are inputs that
+    no window reads.
+    """
+    s = Source()
+    s.line(f"# maximum pooling gradient {tile.kind} {tile.isa}")
+    s.line("from tfjit.kernels.intrinsics import fill_bytes, word")
+    s.line("from tfjit.kernels.cpu.pool_ir import call_spread")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        tiles_at = write_words(s, *_WORDS)
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("at = (first + unit) * image_bytes")
+            with s.block("if gaps != 0:"):
+                s.line("fill_bytes(dx + at, 0, image_bytes)")
+            with s.block("for top in range(out_height):"):
+                s.line("row = at + word(row_table, 2 * top)")
+                s.line("dy_row = dy + (first + unit) * dy_image_bytes + top * dy_row_bytes")
+                with s.block("for run in range(runs):"):
+                    s.line(f"entry = run_table + run * {8 * RUN_WORDS}")
+                    s.line("place = row + word(entry, 0)")
+                    s.line("kind = word(row_table, 2 * top + 1) + word(entry, 7)")
+                    s.line("taps = class_table + word(class_table, 2 * kind + 1)")
+                    s.line(
+                        f"call_spread(word(args, {tiles_at} + kind), x + place, taps, dy_row + word(entry, 1), dx + place, channels, "
+                        "word(entry, 4), word(entry, 2), word(entry, 3), 0)"
+                    )
+    return KernelSource(s.text(), title=f"maximum pooling gradient {tile.kind}")
+
+
+def spread_call(tile: Tile, shape: Sequence[int], rows: Window, cols: Window, x: Pointer, dy: Pointer) -> NativeCall | None:
+    """The gradient of pooling an input [b, h, w, c]; None where windows overlap or are large."""
+    batch, height, width, channels = shape
+    maps = forward_map(rows), forward_map(cols)
+    classes = [len(own) * len(other) for own in maps[0].classes for other in maps[1].classes]
+    overlap = any(w.extent > w.stride or w.dilation != 1 for w in (rows, cols))
+    if overlap or not classes or len(classes) > _MAX_CLASSES or not 1 <= min(classes) <= max(classes) <= _MAX_TAPS:
+        return None
+    call = CallBuilder()
+    pixel = channels * tile.size
+    pitch = width * pixel
+    row_table, class_table = class_lists(maps, pitch, pixel)
+    run_table: list[int] = []
+    for first, count, step, move, number in maps[1].runs():
+        run_table += [maps[1].starts[first] * pixel, first * pixel, move * pixel, step * pixel, count, 0, 0, number, 0]
+    gaps = any(sum(len(taps) for taps in axis.taps) < window.length for axis, window in zip(maps, (rows, cols), strict=True))
+    nbytes = batch * height * pitch
+    cost = costs.FIXED_NS + 3.0 * batch * rows.out + costs.traffic_ns(2 * nbytes + batch * rows.out * cols.out * pixel)
+    words: tuple[Word, ...] = (
+        *(batch, x, dy, Pointer("out", 0), height * pitch, rows.out * cols.out * pixel, rows.out, cols.out * pixel, channels, int(gaps)),
+        *(call.table(row_table), len(run_table) // RUN_WORDS, call.table(run_table), call.table(class_table)),
+        *(Pointer("code", source=spread_tile(tile, count), entry="tile") for count in classes),
+    )
+    call.launch(Launch(spread_source(tile), words, chunks=shares(cost, batch), cost_ns=cost))
+    return call.finish(2 * nbytes + batch * rows.out * cols.out * pixel, batch * height * width * channels)

@@ -1,0 +1,71 @@
+"""The micro-kernel of the gradient of maximum pooling over windows that do not overlap.
+
+For the compiler process only, like vector_ir.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from llvmlite import ir
+
+from tfjit.kernels.cpu.vector_ir import VectorBuilder, call_address, intrinsic_of, loop, over_vectors
+
+ARGUMENTS: Final = 9
+_WORD: Final = ir.IntType(64)
+_LOWEST: Final = {"f32": -3.4028234663852886e38, "f64": -1.7976931348623157e308}
+
+
+def spread_windows(kind: str, lanes: int, ntaps: int) -> Any:
+    """Write the gradients of `count` windows to the inputs they read: all of a window's to its first largest one, zero to the others.
+
+    Arguments: x, taps, dy, dx, channels, count, step, dy_step; step: bytes from one window to the next in x and dx. taps: int64 pairs
+    whose first says where a tap lies. NaN is never the largest; where nothing is above the lowest finite number the first tap is.
+    """
+
+    def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+        x, taps, dy, dx, channels, count, step, dy_step, _ = args
+        v = VectorBuilder(b, kind, lanes)
+        places = [b.load(b.inttoptr(b.add(taps, ir.Constant(_WORD, 16 * t)), _WORD.as_pointer())) for t in range(ntaps)]
+
+        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+            def window(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+                x_at, dx_at, dy_at = state
+
+                def load(address: ir.Value) -> ir.Value:
+                    return v.load(address) if mask is None else v.masked_load(address, mask)
+
+                best = v.splat_of(_LOWEST[kind])
+                better = []
+                for place in places:
+                    value = load(b.add(x_at, place))
+                    better.append(b.fcmp_ordered(">", value, best))
+                    best = b.select(better[-1], value, best)
+                share = load(dy_at)
+                zero = v.splat_of(0)
+                later = None  # whether a later tap was larger still
+                for t in reversed(range(ntaps)):
+                    if t == 0:
+                        own = share if later is None else b.select(later, zero, share)
+                    elif later is None:
+                        own = b.select(better[t], share, zero)
+                        later = better[t]
+                    else:
+                        own = b.select(later, zero, b.select(better[t], share, zero))
+                        later = b.or_(later, better[t])
+                    at = b.add(dx_at, places[t])
+                    if mask is None:
+                        v.store(own, at)
+                    else:
+                        v.masked_store(own, at, mask)
+                return [b.add(x_at, step), b.add(dx_at, step), b.add(dy_at, dy_step)]
+
+            loop(b, count, [b.add(x, offset), b.add(dx, offset), b.add(dy, offset)], window)
+
+        over_vectors(v, channels, vector)
+
+    return intrinsic_of(ARGUMENTS, emit)
+
+
+call_spread = call_address(ARGUMENTS)
