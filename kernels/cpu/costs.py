@@ -15,6 +15,8 @@ FIXED_NS: Final = 40.0
 LONG_CHAIN_NS: Final = 0.3
 LONG_LOOP: Final = 256
 INTERLEAVE: Final = 4
+DEEP_CHAIN_NS: Final = 1.0
+DEEP_INTERLEAVE: Final = 8
 _DEFAULT_NS: Final = 0.05
 
 # (up to so many bytes, ns a byte): the second-level cache, the last-level cache, memory
@@ -40,8 +42,30 @@ def program_ns(program: Program) -> float:
 
 def interleave_for(program: Program, length: int) -> int:
     """How many vector blocks a loop over `length` elements should work on at a time: several where a block's own chain of operations is
-    long, and where the loop is long enough to have so many; else 0, what LLVM takes."""
-    return INTERLEAVE if program_ns(program) >= LONG_CHAIN_NS and length >= LONG_LOOP else 0
+    long, and where the loop is long enough to have so many; else 0, what LLVM takes.
+
+    Most for a very long chain that hands on one or two values only: with more, so many blocks no longer fit the registers.
+    """
+    cost = program_ns(program)
+    if cost < LONG_CHAIN_NS or length < LONG_LOOP:
+        return 0
+    return DEEP_INTERLEAVE if cost >= DEEP_CHAIN_NS and length >= 4 * LONG_LOOP and live_values(program) <= 2 else INTERLEAVE
+
+
+def live_values(program: Program) -> int:
+    """The most values that wait between two operations of a program for later ones."""
+    count = len(program.inputs)
+    last = {value: len(program.ops) for value in program.outputs}
+    first = dict.fromkeys(range(count), -1)
+    for k, op in enumerate(program.ops):
+        first[count + k] = k
+        for value in op.args:
+            last[value] = max(last.get(value, k), k)
+            if value < count and first[value] < 0:
+                first[value] = k
+    # an input is loaded for its first use
+    alive = [sum(1 for value, start in first.items() if start <= k < last.get(value, -1)) for k in range(len(program.ops))]
+    return max(alive, default=0)
 
 
 def traffic_ns(nbytes: int) -> float:

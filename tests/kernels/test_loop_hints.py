@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfjit.framework import dtypes as d
 from tfjit.kernels import walker
+from tfjit.kernels.cpu import costs
 from tfjit.kernels.loop_hints import interleave_loops
+from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.source import KernelSource
 from tfjit.kernels.store import store
 
@@ -68,3 +71,19 @@ def test_values_do_not_depend_on_the_hint(size: int) -> None:
         results.append(y[:-1])
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_blocks_at_a_time_follow_the_chain_and_what_it_keeps() -> None:
+    def program(ops: list[ScalarOp], inputs: int = 1) -> Program:
+        return Program((d.float32,) * inputs, tuple(ops), (inputs + len(ops) - 1,))
+
+    chain = program([ScalarOp("Tanh", (k,), d.float32) for k in range(8)])
+    assert costs.live_values(chain) == 1
+    assert costs.interleave_for(chain, 1 << 20) == costs.DEEP_INTERLEAVE
+    assert costs.interleave_for(chain, costs.LONG_LOOP) == costs.INTERLEAVE
+    assert costs.interleave_for(chain, 10) == 0
+    assert costs.interleave_for(program([ScalarOp("Relu", (0,), d.float32)]), 1 << 20) == 0
+    # exp of each of three inputs, then their sum: three values wait
+    wide = program([*(ScalarOp("Exp", (k % 3,), d.float32) for k in range(6)), ScalarOp("AddN", (3, 4, 5, 6, 7, 8), d.float32)], 3)
+    assert costs.live_values(wide) > 2
+    assert costs.interleave_for(wide, 1 << 20) == costs.INTERLEAVE
