@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tfjit.framework.pace import breathe
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import CONTROL_FLOW
 from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph, Node
@@ -35,6 +36,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
     dropped = 0
     for name in order:
+        breathe()
         waits: list[str] = []
         before = 0
         for src, keyed in graph._pred[name].items():

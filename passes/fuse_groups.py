@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework import elementwise
+from tfjit.framework.pace import breathe
 from tfjit.kernels.cpu import costs, fused
 from tfjit.kernels.cpu.region import BIAS, PARAMETERS, is_view
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
@@ -87,6 +88,7 @@ class GroupMaker:
         wiring: list[Member] = []
         inputs, numbers = self._inputs(ordered, inside, anchor)
         for name in ordered:
+            breathe()
             spec = self._specs[name]
             refs: list[Ref] = []
             for k, (src, slot) in enumerate(self.drafts.sources[name]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 
 from tfjit.framework.errors import InternalError
+from tfjit.framework.pace import breathe
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph
 
 
@@ -17,6 +18,7 @@ def topological_order(graph: DataflowGraph) -> list[str]:
     pending: dict[str, int] = {}
     ready: list[tuple[int, str]] = []
     for name, data in node_data.items():
+        breathe()
         if name in (SOURCE, SINK):
             continue
         node = data["node"]
@@ -31,6 +33,7 @@ def topological_order(graph: DataflowGraph) -> list[str]:
     heapq.heapify(ready)
     order: list[str] = []
     while ready:
+        breathe()
         _, name = heapq.heappop(ready)
         order.append(name)
         next_iteration = node_data[name]["node"].op in NEXT_ITERATIONS

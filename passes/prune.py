@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tfjit.framework.pace import breathe
 from tfjit.passes.context import PassContext, RunSpec
 from tfjit.passes.feeds import PLACEHOLDERS, check_spec, parse_tensor_name
 from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph
@@ -48,6 +49,7 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
     seen = set(stack)
     shields: set[str] = set()
     while stack:
+        breathe()
         for src, keyed in graph._pred[stack.pop()].items():
             if src in seen or src == SOURCE:
                 continue
@@ -67,6 +69,7 @@ def ancestors(graph: DataflowGraph, names: Iterable[str]) -> set[str]:
     stack = list(names)
     seen = set(stack)
     while stack:
+        breathe()
         for src in graph._pred[stack.pop()]:
             if src not in seen:
                 seen.add(src)

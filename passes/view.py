@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import networkx as nx
 
 from tfjit.framework.errors import InternalError
+from tfjit.framework.pace import breathe
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -243,6 +244,7 @@ class DataflowGraph(nx.MultiDiGraph):
 
     def inputs(self, name: str) -> list[tuple[str, int]]:
         """(source node, its output slot) of each data input, by input slot."""
+        breathe()  # every loop over nodes comes by here
         found = [
             (data["dst_input"], src, data["src_output"])
             for src, keyed in self._pred[name].items()
@@ -550,6 +552,7 @@ class DataflowGraph(nx.MultiDiGraph):
     def tie_ends(self) -> None:
         """Give every op node without inputs a control edge from `_SOURCE`, every one without outputs one to `_SINK`; drop the others."""
         for name in list(self._node):
+            breathe()
             if name in (SOURCE, SINK):
                 continue
             preds, succs = self._pred[name], self._succ[name]
@@ -581,6 +584,7 @@ class DataflowGraph(nx.MultiDiGraph):
         keep.pop(SOURCE, None)
         keep.pop(SINK, None)
         for name in keep:
+            breathe()
             node = self._node[name]["node"]
             made._insert(
                 Node(
@@ -605,6 +609,7 @@ class DataflowGraph(nx.MultiDiGraph):
         made_succ, made_pred = made._succ, made._pred
         total = 0
         for src in keep:
+            breathe()
             for dst, keyed in self._succ[src].items():
                 if dst in keep:
                     made_succ[src][dst] = made_pred[dst][src] = dict(keyed)  # edge data are never written to

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework.pace import breathe
 from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
 from tfjit.kernels.registry import (
@@ -214,6 +215,7 @@ def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Buil
         raise Unsupported("one value is several outputs")
     chain = _Chain(group)
     for number, member in enumerate(group.members):
+        breathe()
         builder = build if build is not None else find_native(member.spec.op)
         if member.spec.op in FORWARDING or member.spec.op in RESHAPING:
             if Ref(number) not in chain.places:

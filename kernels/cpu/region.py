@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.framework import elementwise, strided_slice
 from tfjit.framework.errors import OpError
+from tfjit.framework.pace import breathe
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import NodeSpec, Unsupported
@@ -193,6 +194,7 @@ class RegionBuilder:
         return found
 
     def _compute(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
+        breathe()
         if ref.member in (INPUT, CONSTANT) or self._is_leaf(ref):
             return False, self._operand(ref, index)
         member = self.group.members[ref.member]

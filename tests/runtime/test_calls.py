@@ -117,7 +117,7 @@ def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     jobs: list[Any] = []
-    monkeypatch.setattr(plan_module._BACKGROUND, "submit", jobs.append)
+    monkeypatch.setattr(plan_module._BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:
         seen: list[int] = []
         run = Variant.run
@@ -126,7 +126,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert seen[0] == 0
         assert len(jobs) == 1
         monkeypatch.undo()
-        plan_module._BACKGROUND.submit(jobs[0])
+        plan_module._BACKGROUND.submit(*jobs[0])
         (plan,) = session._backend._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)

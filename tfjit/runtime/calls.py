@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import elementwise
+from tfjit.framework.pace import breathe
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 from tfjit.runtime.lowering import compilable, native_call
 
@@ -50,6 +51,7 @@ def build_calls(lowered: Lowered) -> CallReport:
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
+        breathe()
         group = _group_of(instruction.spec)
         if group is None:
             instruction.call, instruction.reason = memo.call(instruction.spec)
@@ -60,6 +62,7 @@ def build_calls(lowered: Lowered) -> CallReport:
     ranked = sorted(small.values(), key=lambda alike: -sum(gain_ns(group) for _, group in alike))
     for rank, alike in enumerate(ranked):
         for instruction, group in alike:
+            breathe()
             _build_small(instruction, group, memo, rank < MAX_SMALL_KERNELS)
     return _report(lowered)
 
@@ -157,6 +160,7 @@ def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
     """Every source the calls need, each once, in a fixed order."""
     found: dict[KernelSource, None] = {}
     for call in {id(c): c for c in calls if c is not None}.values():
+        breathe()
         found.update(dict.fromkeys(call.sources()))
     return list(found)
 

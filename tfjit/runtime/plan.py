@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import errors
+from tfjit.framework import errors, pace
 from tfjit.kernels.store import store
 from tfjit.runtime.calls import CallReport, build_calls, sources
 from tfjit.runtime.config import jit_mode
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
+_SHARE = 0.1  # of the interpreter's time that background work takes from others
+_HURRIED_SHARE = 0.5
 QUICK_NODES = 300  # from here on the passes take longer than a first result should
 
 
@@ -48,7 +50,7 @@ class _Background:
     """
 
     def __init__(self) -> None:
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: deque[tuple[Callable[[], None], Callable[[], float]]] = deque()
         self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry a job
         self._lock = threading.Lock()
         self._busy = threading.RLock()
@@ -57,9 +59,9 @@ class _Background:
             # registered after the kernel store's, so run before them: a job may be waiting for the store's locks
             os.register_at_fork(before=self._before_fork, after_in_parent=self._release, after_in_child=self._after_fork_in_child)
 
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` later; it must not raise."""
-        self._jobs.append(job)
+    def submit(self, job: Callable[[], None], share: Callable[[], float]) -> None:
+        """Run `job` later; it must not raise. share: how much of the interpreter's time it may take from others (framework/pace.py)."""
+        self._jobs.append((job, share))
         self._arrived.put(None)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -70,7 +72,9 @@ class _Background:
         while True:
             self._arrived.get()
             with self._busy:
-                self._jobs.popleft()()
+                job, share = self._jobs.popleft()
+                with pace.background(share):
+                    job()
 
     def _before_fork(self) -> None:
         self._busy.acquire()
@@ -83,8 +87,8 @@ class _Background:
     def _after_fork_in_child(self) -> None:
         self._release()
         left, self._jobs, self._arrived, self._thread = self._jobs, deque(), queue.SimpleQueue(), None
-        for job in left:
-            self.submit(job)
+        for job, share in left:
+            self.submit(job, share)
 
 
 _BACKGROUND = _Background()
@@ -114,6 +118,7 @@ class Variant:
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
         self._lock = threading.Lock()
+        self._slow_runs = 0  # not by a compiled step, since a background job last asked
         self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
         session = plan.session
         spec = plan.spec(feed_shapes)
@@ -127,7 +132,7 @@ class Variant:
         if self.lowered is None:
             self.compile_done.set()
         elif mode == "lazy":
-            self._take(self._make_step())
+            self.step = self._make_step()  # not `inline`: its runs are counted
             self._later = self._upgrade
         else:
             if mode == "eager":
@@ -141,7 +146,15 @@ class Variant:
         with self._lock:
             job, self._later = self._later, None
         if job is not None:
-            _BACKGROUND.submit(job)
+            self._submit(job)
+
+    def _submit(self, job: Callable[[], None]) -> None:
+        _BACKGROUND.submit(job, self._share)
+
+    def _share(self) -> float:
+        """A caller who runs this very variant by reference kernels gains most when its compiled step is there soon."""
+        slow, self._slow_runs = self._slow_runs, 0
+        return _HURRIED_SHARE if slow else _SHARE
 
     def _take(self, step: Step) -> None:
         self.step = step
@@ -191,12 +204,12 @@ class Variant:
         known = set(soon)
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
             # in two parts: what is shared is compiled first, and its step need not wait for the rest
-            store.when_ready(soon, lambda: _BACKGROUND.submit(lambda: self._swap_early(all_of_them)))
+            store.when_ready(soon, lambda: self._submit(lambda: self._swap_early(all_of_them)))
         else:
             self._await(all_of_them)
 
     def _await(self, wanted: list[KernelSource]) -> None:
-        store.when_ready(wanted, lambda: _BACKGROUND.submit(self._swap))
+        store.when_ready(wanted, lambda: self._submit(self._swap))
 
     def _swap_early(self, wanted: list[KernelSource]) -> None:
         store.load(wanted)  # what the disk has
@@ -247,6 +260,7 @@ class Variant:
                     log.debug("plan %s: %s", self.plan.name, why)
             with self.plan.session.step_context() as made:
                 return self.run(values, made, pool)
+        self._slow_runs += 1
         step = self.step
         if step is not None and context.collector is None:
             try:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.pace import breathe
 from tfjit.kernels import walker
 from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
@@ -162,6 +163,7 @@ class _Layout:
     def _choose(self) -> None:
         """Native where every piece of code the call needs is compiled; a small group one by one while its own kernel is not there."""
         for instruction in self.lowered.instructions:
+            breathe()
             for call in (instruction.call, instruction.one_by_one):
                 if call is not None and all(self._is_loaded(source) for source in call.sources()):
                     self.calls[id(instruction)] = call
@@ -181,6 +183,7 @@ class _Layout:
     def _place_buffers(self) -> None:
         fetched_roots = {value.root.index for value in self.lowered.fetches}
         for position, instruction in enumerate(self.lowered.instructions):
+            breathe()
             if not self._is_native(instruction):
                 continue
             given: list[Interval] = []  # to outputs of this instruction: two of them never share
@@ -235,6 +238,7 @@ class _Layout:
         call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
         for launch in call.launches:
+            breathe()
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             for word in launch.words:

@@ -1,0 +1,86 @@
+"""Background work leaves the interpreter to others in slices, and costs nobody else anything."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tfjit.framework import pace
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times slept, on a clock that moves by itself."""
+    slept: list[float] = []
+    clock = iter(range(1, 1_000_000))
+
+    class Clock:
+        busy_s = 0.0
+        perf_counter = staticmethod(lambda: next(clock) * 60e-6)
+        sleep = staticmethod(slept.append)
+        process_time = staticmethod(lambda: Clock.busy_s)
+        thread_time = staticmethod(lambda: 0.0)
+
+    monkeypatch.setattr(pace, "time", Clock)
+    return slept
+
+
+def test_only_background_work_sleeps(naps: list[float]) -> None:
+    for _ in range(100):
+        pace.breathe()
+    assert not naps
+    with pace.background():
+        other = threading.Thread(target=lambda: [pace.breathe() for _ in range(100)])
+        other.start()
+        other.join()
+        assert not naps
+        for _ in range(100):
+            pace.breathe()
+    assert naps
+    count = len(naps)
+    pace.breathe()
+    assert len(naps) == count
+
+
+def test_slices_are_longer_while_nobody_else_is_busy(naps: list[float]) -> None:
+    def slept_in(loops: int) -> int:
+        before = len(naps)
+        for _ in range(loops):
+            pace.breathe()
+        return len(naps) - before
+
+    with pace.background():
+        slept_in(10)
+        idle = slept_in(200)
+        now = 0.0
+
+        def busy() -> float:
+            nonlocal now
+            now += 1.0
+            return now
+
+        pace.time.process_time = staticmethod(busy)  # type: ignore[misc, assignment]
+        slept_in(200)
+        assert slept_in(200) > 4 * idle > 0
+
+
+def test_a_larger_share_means_longer_slices(naps: list[float]) -> None:
+    counts = []
+    for share in (0.1, 0.9):
+        with pace.background(lambda share=share: share):  # type: ignore[misc]
+            ticks = iter(range(1_000_000))
+            pace.time.process_time = staticmethod(lambda ticks=ticks: float(next(ticks)))  # type: ignore[misc, assignment]
+            before = len(naps)
+            for _ in range(400):
+                pace.breathe()
+            counts.append(len(naps) - before)
+    assert counts[0] > 2 * counts[1] > 0
+
+
+def test_an_exception_ends_the_background(naps: list[float]) -> None:
+    with pytest.raises(KeyError), pace.background():
+        raise KeyError
+    for _ in range(100):
+        pace.breathe()
+    assert not naps
