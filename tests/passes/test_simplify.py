@@ -307,3 +307,50 @@ def test_reductions_over_axes_of_size_1_only_move(op: str, keep: bool) -> None:
     assert got.shape == ((2, 1, 3) if keep else (2, 3)) and got.tobytes() == x.tobytes(), (
         "-0.0 and NaN stay what they are, as in TensorFlow"
     )
+
+
+@pytest.mark.parametrize(
+    ("product", "left"),
+    [
+        ("y = MatMul(xt, w)", ["y"]),
+        ("y = MatMul(w2, xt)", ["y"]),
+        ("y = MatMul(x, xt)", ["y"]),
+        ("y = MatMul(xt, w, transpose_a=True, transpose_b=True)", ["y"]),
+        ("m = MatMul(xt, w)\n y = AddN(m, xt)", ["xt", "m", "y"]),
+        ("z = Transpose(b, last)\n y = BatchMatMulV2(b, z)", ["y"]),
+        ("z = Transpose(b, last)\n y = BatchMatMulV2(z, b, adj_x=True, adj_y=True)", ["y"]),
+        ("z = Transpose(b, first)\n y = BatchMatMulV2(z, b)", ["z", "y"]),
+    ],
+)
+def test_transposes_become_the_products_own(product: str, left: list[str]) -> None:
+    text = f"""
+        x     = Placeholder(dtype=float32, shape=<3,3>)
+        w     = Placeholder(dtype=float32, shape=<3,3>)
+        w2    = Placeholder(dtype=float32, shape=<5,3>)
+        b     = Placeholder(dtype=float32, shape=<2,2,2>)
+        swap  = Const(value=int32<2>[1, 0])
+        last  = Const(value=int32<3>[0, 2, 1])
+        first = Const(value=int32<3>[1, 0, 2])
+        xt    = Transpose(x, swap)
+        {product}
+    """
+    rng = np.random.default_rng(0)  # whole numbers: every order of a sum gives the same
+    feeds = {f"{name}:0": rng.integers(-9, 9, shape).astype(np.float32) for name, shape in _MATRICES.items() if f"{name}" in product}
+    if "xt" in product:
+        feeds["x:0"] = rng.integers(-9, 9, (3, 3)).astype(np.float32)
+    graph, _ = _simplify(text, feeds, ["y:0"])
+    assert _left(graph) == left
+
+
+_MATRICES = {"w": (3, 3), "w2": (5, 3), "b": (2, 2, 2)}
+
+
+def test_an_adjoint_of_complex_numbers_is_no_transpose() -> None:
+    text = """
+        b    = Placeholder(dtype=complex64, shape=<2,2,2>)
+        last = Const(value=int32<3>[0, 2, 1])
+        z    = Transpose(b, last)
+        y    = BatchMatMulV2(b, z)
+    """
+    graph, _ = _simplify(text, {"b:0": (np.arange(8) * (1 + 2j)).astype(np.complex64).reshape(2, 2, 2)}, ["y:0"])
+    assert "z" in _left(graph)
