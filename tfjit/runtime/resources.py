@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
 
 DEFAULT_CONTAINER = "localhost"
+BUFFERS = [0]
+"""A number that is another one whenever a variable of this process has got or lost its array: steps look at variables again then."""
+_changes = itertools.count(1)
 
 
 class Variable:
@@ -45,11 +49,13 @@ class Variable:
             return current
         fresh = value if take and value.flags.c_contiguous and value.flags.owndata and value.flags.writeable else np.array(value, order="C")
         self.value = fresh
+        BUFFERS[0] = next(_changes)
         return fresh
 
     def clear(self) -> None:
         """Forget the value: the variable is uninitialised again."""
         self.value = None
+        BUFFERS[0] = next(_changes)
 
     def initialized_value(self) -> np.ndarray:
         """The value. Raises FailedPreconditionError when there is none."""

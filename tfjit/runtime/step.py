@@ -29,7 +29,7 @@ from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
 from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
 from tfjit.runtime.op_kernel import OpContext, StepContext
-from tfjit.runtime.resources import SessionState
+from tfjit.runtime.resources import BUFFERS, SessionState
 
 KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval
 CHUNKS_PER_THREAD = 4
@@ -153,6 +153,7 @@ class _Layout:
         self._buffers: dict[int, Interval] = {}  # root value index -> life in the arena
         self._fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
+        self._moved = False  # while code is generated: a Python kernel may have given a variable another buffer
         self._choose()
         self._place_buffers()
         # in-place chains stand under several values but are one interval
@@ -302,51 +303,68 @@ class _Layout:
     def generate(self) -> str:
         """The text of `make()`, which returns the instance's step function."""
         source = Source()
-        with source.block("def make():"), source.block("def step(feeds, context):"):
-            self._emit_feeds(source)
-            self._emit_variable_checks(source)
-            known: set[str] = set()  # variables whose buffer the code has at hand
-            made: set[int] = set()
-            for segment in self.segments:
-                if isinstance(segment, _Stretch):
-                    self._emit_stretch(source, segment, known, made)
-                else:
-                    self._emit_python(source, *segment, known)
-            self._emit_return(source, known)
-        source.line("    return step")
+        variables = self._variables()
+        with source.block("def make():"):
+            if variables:
+                source.line(f"seen = {' = '.join(variables)} = None")
+            with source.block("def step(feeds, context):"):
+                self._emit_step(source, variables)
+            source.line("return step")
         return source.text()
+
+    def _emit_step(self, source: Source, variables: Mapping[str, tuple[Value, bool]]) -> None:
+        if variables:
+            source.line(f"nonlocal seen, {', '.join(variables)}")
+        self._emit_feeds(source)
+        self._emit_variable_checks(source, variables)
+        known: set[str] = set()  # variables whose buffer the code has at hand
+        self._moved = False
+        made: set[int] = set()
+        for segment in self.segments:
+            if isinstance(segment, _Stretch):
+                self._emit_stretch(source, segment, known, made)
+            else:
+                self._emit_python(source, *segment, known)
+        self._emit_return(source, known)
 
     def _emit_feeds(self, source: Source) -> None:
         count = self.lowered.feed_count
         if count:
             source.line(", ".join(f"f{i}" for i in range(count)) + ("," if count == 1 else "") + " = feeds")
 
-    def _emit_variable_checks(self, source: Source) -> None:
-        """Before anything has an effect: a variable that is not of the planned shape sends the run to the dataflow executor."""
-        self.scope["reroute"] = _reroute
-        seen: set[str] = set()
+    def _variables(self) -> dict[str, tuple[Value, bool]]:
+        """By name in the generated code: a value of each variable of the step, and whether compiled code assigns it."""
+        found: dict[str, tuple[Value, bool]] = {}
         for instruction in self.lowered.instructions:
             if self._is_native(instruction) and instruction.node.op in ASSIGNMENTS:
-                self._emit_variable_check(source, instruction.inputs[0], seen, assigned=True)
-        for instruction in self.lowered.instructions:
-            for value in instruction.inputs:
-                if value.root.storage in ("variable", "handle"):
-                    self._emit_variable_check(source, value.root, seen)
-        for value in self.lowered.fetches:
-            if value.root.storage == "variable":
-                self._emit_variable_check(source, value.root, seen)
+                found[self._variable_name(instruction.inputs[0])] = (instruction.inputs[0], True)
+        roots = [value.root for instruction in self.lowered.instructions for value in instruction.inputs]
+        roots += [value.root for value in self.lowered.fetches if value.root.storage == "variable"]
+        for root in roots:
+            if root.storage in ("variable", "handle"):
+                found.setdefault(self._variable_name(root), (root, False))
+        return found
 
-    def _emit_variable_check(self, source: Source, value: Value, seen: set[str], assigned: bool = False) -> None:
-        """assigned: compiled code writes the variable's buffer, which must be there."""
-        name = self._variable_name(value)
-        if name in seen:
+    def _emit_variable_checks(self, source: Source, variables: Mapping[str, tuple[Value, bool]]) -> None:
+        """Before anything has an effect: a variable that is not of the planned shape sends the run to the dataflow executor, and so does
+        one without a buffer that compiled code would assign.
+
+        Only looked at again when some variable has another array than in the instance's last run. seen is None while one has none.
+        """
+        if not variables:
             return
-        seen.add(name)
-        shape = f"shape{value.index}"
-        self.scope[shape] = value.shape
-        source.line(f"{name} = var_{name}.value")
-        test = f"{name} is None or" if assigned else f"{name} is not None and"
-        source.line(f"if {test} {name}.shape != {shape}: reroute(var_{name}, {shape})")
+        self.scope["reroute"], self.scope["buffers"] = _reroute, BUFFERS
+        source.line("now = buffers[0]")
+        with source.block("if now != seen:"):
+            source.line("seen = None")
+            for name, (value, assigned) in variables.items():
+                shape = f"shape{value.index}"
+                self.scope[shape] = value.shape
+                source.line(f"{name} = var_{name}.value")
+                test = f"{name} is None or" if assigned else f"{name} is not None and"
+                source.line(f"if {test} {name}.shape != {shape}: reroute(var_{name}, {shape})")
+                source.line(f"if {name} is None: now = None")
+            source.line("seen = now")
 
     def _emit_variable(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """The name of the variable's buffer, fetched anew when something may have assigned it since the last look.
@@ -357,7 +375,8 @@ class _Layout:
         if name not in known:
             known.add(name)
             self.scope["uninitialized"] = _uninitialized
-            source.line(f"{name} = var_{name}.value")
+            if self._moved:
+                source.line(f"{name} = var_{name}.value")
             node = value.producer if value.storage == "variable" else reader or value.producer
             source.line(f"if {name} is None: uninitialized(var_{name}, {node!r})")
         return name
@@ -370,9 +389,7 @@ class _Layout:
                 if root.index in self._fresh and root.index not in made:
                     made.add(root.index)
                     self._emit_fresh(source, root)
-            for value in instruction.inputs:
-                if value.root.storage in ("variable", "handle"):
-                    self._emit_variable(source, value.root, known, instruction.node.name)
+        self._emit_stretch_variables(source, stretch, known)
         for patch in stretch.patches:
             if patch.array not in arrays:
                 arrays.append(patch.array)
@@ -389,6 +406,23 @@ class _Layout:
         else:
             source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
+
+    def _emit_stretch_variables(self, source: Source, stretch: _Stretch, known: set[str]) -> None:
+        tests = Source()
+        for instruction in stretch.instructions:
+            for value in instruction.inputs:
+                if value.root.storage in ("variable", "handle"):
+                    self._emit_variable(tests, value.root, known, instruction.node.name)
+        lines = [line for line in tests.text().split("\n") if line]
+        if not lines:
+            return
+        if self._moved:
+            for line in lines:
+                source.line(line)
+        else:
+            with source.block("if seen is None:"):
+                for line in lines:
+                    source.line(line)
 
     def _emit_fresh(self, source: Source, root: Value) -> None:
         np_dtype = np.dtype(root.dtype.as_numpy_dtype)
@@ -442,6 +476,7 @@ class _Layout:
         source.line(f"{target}{kernel}(context, {arguments})")
         if runtime:
             known.clear()  # it may have assigned a variable
+            self._moved = True
 
     def _python_kernel(self, instruction: Instruction) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
         node, compute = instruction.node, instruction.compute
