@@ -133,3 +133,18 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert variant.report is not None
         assert variant.step is not None
         np.testing.assert_allclose(session.run("out:0", FEEDS), first, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("nodes", [20, 400])
+def test_runs_with_options_are_compiled_too(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    with tfjit.Session(graph=random_graph(nodes, 5)) as session:
+        metadata = tfjit.RunMetadata()
+        options = tfjit.RunOptions(output_partition_graphs=True)
+        first = session.run("out:0", FEEDS, options=options, run_metadata=metadata)
+        assert metadata.partition_graphs[0].node
+        (plan,) = session._backend._plans.values()
+        (variant,) = plan.variants.values()
+        assert variant.compile_done.wait(300)
+        assert variant.inline is not None
+        np.testing.assert_allclose(session.run("out:0", FEEDS, options=options), first, 1e-5, 1e-6)

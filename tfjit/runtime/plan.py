@@ -124,8 +124,8 @@ class Variant:
         spec = plan.spec(feed_shapes)
         mode = jit_mode(session.config)
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1 and session.count_nodes(spec) > QUICK_NODES:
-            partitions, _ = session.build_partitions(spec, quick=True)
-            self.dataflow = session.dataflow_plan(partitions, compiled=False)
+            self.partitions, _ = session.build_partitions(spec, quick=True)
+            self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
             self._later = self._optimize_and_upgrade
             return
         self._optimize()
@@ -261,6 +261,13 @@ class Variant:
             with self.plan.session.step_context() as made:
                 return self.run(values, made, pool)
         self._slow_runs += 1
+        try:
+            return self._run_in(context, values, pool)
+        finally:
+            if self._later is not None:
+                self.upgrade()
+
+    def _run_in(self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None) -> list[Any]:
         step = self.step
         if step is not None and context.collector is None:
             try:
@@ -329,8 +336,4 @@ class Plan:
     def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
         """One step. values: as `check` takes them. pool: for what a static step does not serve; None takes the session's first."""
         arrays = self.check(values)
-        variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
-        try:
-            return variant.run(arrays, context, pool)
-        finally:
-            variant.upgrade()
+        return self.variant(tuple([getattr(a, "shape", ()) for a in arrays])).run(arrays, context, pool)
