@@ -15,8 +15,9 @@ FIXED_NS: Final = 40.0
 LONG_CHAIN_NS: Final = 0.3
 LONG_LOOP: Final = 256
 INTERLEAVE: Final = 4
-DEEP_CHAIN_NS: Final = 1.0
+DEEP_CHAIN_NS: Final = 0.8
 DEEP_INTERLEAVE: Final = 8
+DEEP_VALUES: Final = 3
 _DEFAULT_NS: Final = 0.05
 
 # (up to so many bytes, ns a byte): the second-level cache, the last-level cache, memory
@@ -44,12 +45,12 @@ def interleave_for(program: Program, length: int) -> int:
     """How many vector blocks a loop over `length` elements should work on at a time: several where a block's own chain of operations is
     long, and where the loop is long enough to have so many; else 0, what LLVM takes.
 
-    Most for a very long chain that hands on one or two values only: with more, so many blocks no longer fit the registers.
+    Most for a very long chain that hands on few values: with more, so many blocks no longer fit the registers.
     """
     cost = program_ns(program)
     if cost < LONG_CHAIN_NS or length < LONG_LOOP:
         return 0
-    return DEEP_INTERLEAVE if cost >= DEEP_CHAIN_NS and length >= 4 * LONG_LOOP and live_values(program) <= 2 else INTERLEAVE
+    return DEEP_INTERLEAVE if cost >= DEEP_CHAIN_NS and length >= 4 * LONG_LOOP and live_values(program) <= DEEP_VALUES else INTERLEAVE
 
 
 def live_values(program: Program) -> int:
