@@ -37,7 +37,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
     What fuses: zero padding into the convolution it feeds; the two products of an attention with the softmax between them;
     elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the same rows
-    (softmax, layer norm), with each other.
+    (softmax, layer norm), with each other; reductions of one tensor over the same axes, a variance with its mean among them.
     Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
     its members waited for), dead-ness, and the order of side effects: only stateless nodes fuse. A group takes the name and place of
     its last member, and the origin of all.
@@ -85,6 +85,10 @@ class _Fuser:
         tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
         for producer in tried:
             self._attempt(self.drafts.of[producer.members[0]], node)
+        if role.kind == "reduce":  # the mean that squared distances were taken from
+            current = self.drafts.of[node.name]
+            for name in sorted({p.members[0] for p in self.drafts.producers(current) if p.kind == "reduce" and p.axes == current.axes}):
+                self._attempt(self.drafts.of[name], node)
         self._join_siblings(node)
 
     def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
@@ -99,11 +103,12 @@ class _Fuser:
                 self.ctx.log(node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}")
 
     def _join_siblings(self, node: Node) -> None:
-        """Let loops and rows that read the same large tensor read it together."""
+        """Let loops and rows that read the same large tensor read it together, and reductions over the same axes of it."""
         drafts = self.drafts
-        if drafts.of[node.name].kind not in ("loop", "rows") or self.roles.is_view(node.name):
+        draft = drafts.of[node.name]
+        if draft.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
             return
-        for src, slot in drafts.sources[node.name]:
+        for src, slot in sorted(draft.inputs) if draft.kind == "reduce" else drafts.sources[node.name]:
             shape = self.roles.shape(src, slot)
             if shape is None or prod(shape) < SHARED_ELEMENTS or len(drafts.consumers_of(src)) > _MAX_SIBLINGS:
                 continue
@@ -112,7 +117,9 @@ class _Fuser:
                 current = drafts.of[node.name]
                 if other is None or other is current or other.space != current.space or (src, slot) not in other.inputs:
                     continue
-                if other.kind in ("loop", "rows") and not (other.waits or current.waits):
+                if "reduce" in (other.kind, current.kind) and (other.kind != current.kind or other.axes != current.axes):
+                    continue
+                if other.kind in ("loop", "rows", "reduce") and not (other.waits or current.waits):
                     self._attempt(other, node, siblings=True)
 
     def _join(self, producer: Draft, consumer: Draft, node: Node, siblings: bool) -> None:
@@ -202,11 +209,12 @@ class _Fuser:
         found: list[Chosen] = []
         for name in sorted(self.drafts.position, key=self.drafts.position.__getitem__):
             draft = self.drafts.of[name]
-            if id(draft) in seen or len(draft.members) < 2:
+            drops = self._drops_results(draft)
+            if id(draft) in seen or (len(draft.members) < 2 and not drops):
                 continue
             seen.add(id(draft))
             members = self._trimmed(draft)
-            if all(map(self.roles.is_view, members)) or len([m for m in members if not self.roles.is_free(m)]) < 2:
+            if all(map(self.roles.is_view, members)) or (len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops):
                 self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
                 continue
             try:
@@ -217,6 +225,13 @@ class _Fuser:
                 continue
             found.append(Chosen(draft.kind, draft.anchor, members))
         return found
+
+    def _drops_results(self, draft: Draft) -> bool:
+        """Whether a draft is one node with a large result that nobody takes, which a group need not write: a loss without its gradient."""
+        if draft.kind != "rows" or len(draft.members) > 1:
+            return False
+        slots = range(len(self.graph.node(draft.members[0]).output_dtypes))
+        return 0 < sum(1 for k in slots if self.graph.consumers(draft.members[0], k)) < len(slots)
 
     def _trimmed(self, draft: Draft) -> list[str]:
         """The members without reshapes and identities at either end, which cost nothing where they are."""
@@ -275,4 +290,4 @@ def _joined_kind(producer: str, consumer: str) -> str | None:
         return consumer  # into an epilogue too, when what it gives is an operand there
     if consumer == "loop":
         return producer
-    return "rows" if producer == consumer == "rows" else None
+    return producer if producer == consumer and producer in ("rows", "reduce") else None

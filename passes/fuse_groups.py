@@ -178,7 +178,7 @@ class GroupMaker:
 
             row_program(group)
         elif group.kind == "reduce":
-            from tfjit.kernels.cpu.reduction import reduce_plan
+            from tfjit.kernels.cpu.reduce_plan import reduce_plan
 
             reduce_plan(group)
         else:

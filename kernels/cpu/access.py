@@ -23,6 +23,11 @@ def pointer(dtype: DType, address: str) -> str:
     return f"ptr_{_POINTERS[expressions.memory_type(dtype)]}({address})"
 
 
+def register_pointer(name: str, address: str) -> str:
+    """Text of a pointer to values as registers hold them; name: of the Numba type."""
+    return f"ptr_{'b8' if name == 'boolean' else _POINTERS[name]}({address})"
+
+
 def raw_pointer(size: int, address: str) -> str:
     """Text of a pointer to elements of `size` bytes that are only moved. Raises Unsupported for other sizes."""
     if size not in _RAW:

@@ -84,6 +84,11 @@ def reduced_axes(group: FusedGroup, member: Member) -> tuple[int, ...]:
     return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()
 
 
+def summed_dtype(what: Reduction, dtype: DType) -> DType:
+    """dtype in which values of `dtype` are taken in: means of integers are sums in 64 bits, as TensorFlow's are."""
+    return d.int64 if what.mean and dtype.is_integer and dtype.size < 8 else dtype
+
+
 def start(kind: str, dtype: DType) -> str:
     """Register literal of the value a reduction of nothing has."""
     if kind in ("all", "any"):

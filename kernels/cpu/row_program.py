@@ -101,9 +101,14 @@ class _RowBuilder(RegionBuilder):
         value = self.value(member.inputs[0], self._whole)
         if what.squares:
             value = self._emit_op("Square", dtype, value)
-        total = self._emit_op(REDUCE + what.kind, dtype, value)
+        summed = reducers.summed_dtype(what, dtype)
+        if summed is not dtype:
+            value = self._emit_op("Cast", summed, value)
+        total = self._emit_op(REDUCE + what.kind, summed, value)
         if what.mean:
-            total = self._emit_op(DIVIDE if dtype.is_integer else "RealDiv", dtype, total, self._emit_op(WIDTH, dtype))
+            total = self._emit_op(DIVIDE if dtype.is_integer else "RealDiv", summed, total, self._emit_op(WIDTH, summed))
+        if summed is not dtype:
+            total = self._emit_op("Cast", dtype, total)
         if what.root:
             total = self._emit_op("Sqrt", dtype, total)
         if what.half:

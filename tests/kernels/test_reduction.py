@@ -65,6 +65,19 @@ def test_integers_and_bools(op: str, axes: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(reduce_native(op, x, axes), wanted.astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_means_of_integers_do_not_wrap(dtype: type, axes: tuple[int, ...]) -> None:
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.max // 4, info.max // 2, (300, 40)).astype(dtype)
+    if dtype is np.int64:
+        x //= 1 << 20
+    sums, count = x.astype(np.int64).sum(axes), np.prod([x.shape[k] for k in axes])
+    np.testing.assert_array_equal(reduce_native("Mean", x, axes), (sums // count).astype(dtype))
+    if np.issubdtype(dtype, np.signedinteger):
+        np.testing.assert_array_equal(reduce_native("Mean", -x, axes), -(sums // count).astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", [d.float64, d.float16, d.bfloat16, d.complex64])
 def test_other_types(dtype: d.DType) -> None:
     x = np.random.default_rng(1).standard_normal((40, 50)).astype(dtype.as_numpy_dtype)
@@ -176,3 +189,74 @@ def test_arg_max_passes_over_nan() -> None:
     for array, axis in ((x, 1), (x.T.copy(), 0)):
         spec = NodeSpec("node", "ArgMax", {}, (tensor(array), tensor(np.int32(axis))), (TensorSpec(d.int64, (4,)),), {1: np.int32(axis)})
         np.testing.assert_array_equal(run_native(builder(spec), [array, np.array(axis, np.int32)], spec.outputs)[0], [2, 0, 0, 1])
+
+
+SPREAD_CASES = [
+    ((300, 40), (0,)),
+    ((5, 70, 600), (1,)),
+    ((4, 9, 9, 8), (0, 1, 2)),
+    ((3, 5000), (1,)),
+    ((30000,), (0,)),
+    ((2, 3, 70, 5), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes"), SPREAD_CASES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mean_and_variance_in_one_pass(shape: tuple[int, ...], axes: tuple[int, ...], dtype: type) -> None:
+    g = ReduceBuilder((floats(*shape) + 1000).astype(dtype), np.float32(2).astype(dtype).reshape(()))
+    x = g.op("Mul", g.input(0), g.input(1))
+    mean = g.reduce("Mean", x, axes, keep=True)
+    away = g.op("SquaredDifference", x, g.op("StopGradient", mean, value=g.values[mean]))
+    variance = g.op("Sqrt", g.reduce("Mean", away, axes))
+    wide = g.values[x].astype(np.float64)
+    g.values[mean] = wide.mean(axes, keepdims=True)
+    g.values[variance] = wide.std(axes)
+    for nchunks in (1, 3):
+        g.run("reduce", reduce_call, mean, variance, rtol=2e-6, nchunks=nchunks)
+        g.run("reduce", reduce_call, variance, rtol=2e-6, nchunks=nchunks)
+
+
+def test_variance_of_what_is_far_from_zero() -> None:
+    x = (np.random.default_rng(0).standard_normal((2000, 30)) + 1e4).astype(np.float32)
+    for axes in [(0,), (1,), (0, 1)]:
+        g = ReduceBuilder(x)
+        mean = g.reduce("Mean", g.input(0), axes, keep=True)
+        centred = g.op("Sub", g.input(0), mean)
+        variance = g.reduce("Mean", g.op("Square", centred), axes)
+        g.values[variance] = x.astype(np.float64).var(axes)
+        g.run("reduce", reduce_call, variance, rtol=1e-5)
+
+
+def test_variance_with_infinities_is_nan_and_the_mean_is_not() -> None:
+    x = floats(300, 5)
+    x[7, 0] = np.inf
+    x[0, 1] = -np.inf
+    x[9, 2] = np.nan
+    x[[3, 200], 3] = np.inf
+    g = ReduceBuilder(x)
+    with np.errstate(invalid="ignore"):
+        mean = g.reduce("Mean", g.input(0), (0,), keep=True)
+        variance = g.reduce("Mean", g.op("SquaredDifference", g.input(0), mean), (0,))
+    g.run("reduce", reduce_call, mean, variance, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_several_reductions_of_one_tensor(axes: tuple[int, ...]) -> None:
+    g = ReduceBuilder(floats(200, 70), floats(200, 70, seed=1))
+    total, top = g.reduce("Sum", g.input(0), axes), g.reduce("Max", g.input(0), axes, keep=True)
+    product = g.reduce("Sum", g.op("Mul", g.input(0), g.input(1)), axes)
+    out = g.op("AddV2", total, product)
+    g.run("reduce", reduce_call, out, top, total, rtol=1e-5, atol=1e-4, nchunks=2)
+
+
+def test_a_reduction_of_another_ones_result_is_refused() -> None:
+    g = ReduceBuilder(floats(6, 4))
+    mean = g.reduce("Mean", g.input(0), (0,), keep=True)
+    centred = g.op("Abs", g.op("Sub", g.input(0), mean))
+    total = g.reduce("Sum", centred, (0,))
+    with pytest.raises(Unsupported, match="depends on another"):
+        g.run("reduce", reduce_call, total)
+    other = g.reduce("Sum", g.input(0), (1,))
+    with pytest.raises(Unsupported, match="other axes"):
+        g.run("reduce", reduce_call, mean, other)

@@ -477,6 +477,59 @@ def test_cheap_value_is_computed_again_instead_of_stored() -> None:
     assert len(variance.outputs) == 1  # the centred values are not written
 
 
+def test_a_mean_and_its_variance_are_one_pass() -> None:
+    graph = check(
+        """
+        x    = Placeholder(shape=<8,30,20>)
+        axis = Const(value=int32<2>[0,1])
+        two  = Const(value=float32<>[2])
+        v    = Mul(x, two)
+        mean = Mean(v, axis, keep_dims=True)
+        stop = StopGradient(mean)
+        sq   = SquaredDifference(v, stop)
+        var  = Mean(sq, axis, keep_dims=True)
+        std  = Sqrt(var)
+        flat = Squeeze(mean, squeeze_dims=[0,1])
+        y    = _Retval(std, index=0)
+        z    = _Retval(flat, index=1)
+        """,
+        rtol=1e-5,
+    )
+    assert {"v", "mean", "stop", "sq", "var", "std"} in members(graph)
+
+
+def test_reductions_of_the_same_large_tensor_become_one() -> None:
+    text = """
+        x = Placeholder(shape=<{rows},200>)
+        w = Placeholder(shape=<{rows},200>)
+        axis = Const(value=int32<1>[{axis}])
+        zero = Const(value=int32<1>[0])
+        s = Square(x)
+        a = Sum(s, zero)
+        b = SquaredDifference(x, w)
+        c = Sum(b, axis)
+        y = _Retval(a, index=0)
+        z = _Retval(c, index=1)
+        """
+    assert {"s", "a", "b", "c"} in members(check(text.format(rows=300, axis=0), rtol=1e-5))
+    assert {"s", "a", "b", "c"} not in members(check(text.format(rows=10, axis=0), rtol=1e-5))
+    assert {"s", "a", "b", "c"} not in members(check(text.format(rows=300, axis=1), rtol=1e-5))
+
+
+def test_a_result_that_nobody_takes_is_not_written() -> None:
+    graph = check(
+        """
+        x      = Placeholder(shape=<30,50>)
+        labels = Const(dtype=int32, value=int32<30>[1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,49])
+        loss   = SparseSoftmaxCrossEntropyWithLogits(x, labels)
+        y      = _Retval(loss, index=0)
+        """,
+        rtol=1e-5,
+    )
+    (group,) = groups(graph).values()
+    assert len(group.outputs) == 1
+
+
 def test_loops_over_the_same_large_tensor_become_one() -> None:
     text = """
         x = Placeholder(shape=<{rows},200>)
