@@ -155,8 +155,24 @@ def test_roll(shift: list[int], axis: list[int]) -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
 def test_running_sums(op: str, axis: int, exclusive: bool, reverse: bool) -> None:
-    for x in (values(3, 4, 50), values(3, 1, 5, dtype="int32"), values(2, 70, 1)):
+    for x in (values(3, 4, 50), values(3, 1, 5, dtype="int32"), values(2, 70, 1), values(3, 3, 7)):
         check(op, x % 3, np.int32(axis), exclusive=exclusive, reverse=reverse, nchunks=2)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+def test_running_log_sum_exp(axis: int, exclusive: bool, reverse: bool) -> None:
+    x = RNG.standard_normal((3, 5, 30)).astype(np.float32) * 20
+    x[0, 1, 2], x[1, 2, 3], x[2, 0], x[2, 4, 5] = np.inf, -np.inf, -np.inf, np.nan
+    outputs = (TensorSpec(d.float32, x.shape),)
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    spec = NodeSpec("node", "CumulativeLogsumexp", attrs, (tensor(x), tensor(ints(axis))), outputs, {1: ints(axis)})
+    builder, plain = find_native(spec.op), find_reference(spec.op)
+    assert builder is not None
+    assert plain is not None
+    with np.errstate(invalid="ignore"):
+        wanted = plain(spec, [x, np.int32(axis)])[0]
+    np.testing.assert_allclose(run_native(builder(spec), [x, ints(axis)], outputs, nchunks=2)[0], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_copies() -> None:
