@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.kernels.cpu import costs, winograd
 from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.channels_first import either_layout
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, epilogue_ns, epilogue_text, epilogue_words
 from tfjit.kernels.cpu.matmul import matmul_call, operand_pointers, product_ns, traffic
@@ -270,6 +271,7 @@ def native_layout(node: NodeSpec) -> Layout:
 
 
 @native("Conv2D")
+@either_layout
 def _conv2d(node: NodeSpec) -> NativeCall:
     layout = native_layout(node)
     return conv2d_call(

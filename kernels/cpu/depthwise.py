@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.channels_first import either_layout
 from tfjit.kernels.cpu.channelwise import add_channelwise, forward_map
 from tfjit.kernels.cpu.conv import conv2d_call, native_layout
 from tfjit.kernels.cpu.epilogue import Epilogue, epilogue_text
@@ -64,6 +65,7 @@ def depthwise_call(
 
 
 @native("DepthwiseConv2dNative")
+@either_layout
 def _depthwise(node: NodeSpec) -> NativeCall:
     layout = native_layout(node)
     return depthwise_call(

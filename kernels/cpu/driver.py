@@ -23,12 +23,10 @@ def write_words(s: Source, *names: str) -> int:
 def write_share(s: Source, units: str, first: str, last: str) -> None:
     """Define the half-open range first..last of `units` that this chunk does.
 
-    The chunks that take one unit more come first: threads that claim chunks in order then end within a unit of each other.
+    Larger and smaller chunks alternate: helpers claim from the other end than their caller, and both ends must weigh the same.
     """
-    s.line(f"share = ({units}) // nchunks")
-    s.line(f"larger = ({units}) - share * nchunks")
-    s.line(f"{first} = chunk * share + min(chunk, larger)")
-    s.line(f"{last} = {first} + share + (1 if chunk < larger else 0)")
+    s.line(f"{first} = ({units}) * chunk // nchunks")
+    s.line(f"{last} = ({units}) * (chunk + 1) // nchunks")
 
 
 def write_shares(s: Source, tile: Tile, units: str) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.call_builder import CallBuilder
+from tfjit.kernels.cpu.channels_first import either_layout
 from tfjit.kernels.cpu.channelwise import RUN_WORDS, AxisMap, add_channelwise, class_lists, forward_map
 from tfjit.kernels.cpu.driver import write_words
 from tfjit.kernels.cpu.epilogue import epilogue_text
@@ -55,11 +56,13 @@ def _pool(node: NodeSpec, op: str) -> NativeCall:
 
 
 @native("MaxPool", "MaxPoolV2")
+@either_layout
 def _max_pool(node: NodeSpec) -> NativeCall:
     return _pool(node, "max")
 
 
 @native("AvgPool")
+@either_layout
 def _avg_pool(node: NodeSpec) -> NativeCall:
     return _pool(node, "mean")
 

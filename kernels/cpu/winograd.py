@@ -49,8 +49,8 @@ OUTPUT_MATRIX: Final = ((1, 1, 1, 0), (0, 1, -1, -1))
 
 _BLOCK_BYTES: Final = 256 << 10  # of transformed patches and products of a block
 _MIN_CHANNELS: Final = 16  # with fewer, the transforms cost what the products save
-_SHARE_ROWS_FROM: Final = 16  # with fewer rows of tiles, chunks take panels of output channels instead
-_GROUP_PANELS: Final = 2
+_SHARE_ROWS_FROM: Final = 12  # with fewer rows of tiles, chunks take panels of output channels instead
+_GROUP_PANELS: Final = 1
 _MAX_CHUNKS: Final = 16
 _STREAM_NS: Final = 0.04  # a byte of transformed filters more than the cache keeps, from memory
 _KEPT_BYTES: Final = 8 << 20
@@ -247,8 +247,8 @@ def transformed_filter(filter_: np.ndarray, plan: PanelPlan) -> np.ndarray:
 
 
 def forward_ns(tiles: int, channels: int, lanes: int) -> float:
-    """Predicted time of transforming patches, or products back."""
-    return tiles * (5.0 + 9.0 * -(-channels // lanes))
+    """Predicted time of transforming patches, or products back: what moving 32 vectors between first and second-level cache takes."""
+    return tiles * (5.0 + 20.0 * -(-channels // lanes))
 
 
 def winograd_ns(tile: Tile, batch: int, rows: Window, cols: Window, channels: int, out_channels: int) -> float:

@@ -12,7 +12,7 @@ from tfjit.framework import dtypes
 from tfjit.kernels.cpu import conv
 from tfjit.kernels.cpu.reference_nn import convolve
 from tfjit.kernels.cpu.window import make_window
-from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
+from tfjit.kernels.registry import TensorSpec
 
 
 @pytest.mark.parametrize("constants", [(), (1,)], ids=["packed at run time", "constant filter"])
@@ -58,12 +58,3 @@ def test_kernels_do_not_depend_on_sizes() -> None:
         return {s.digest for s in call.sources()}
 
     assert sources((1, 8, 8, 1), (3, 3, 1, 16), (1, 1)) == sources((4, 20, 21, 8), (5, 7, 2, 16), (2, 3))
-
-
-def test_nchw_is_left_to_the_reference() -> None:
-    builder = find_native("Conv2D")
-    assert builder is not None
-    x, w = TensorSpec(dtypes.float32, (1, 2, 5, 5)), TensorSpec(dtypes.float32, (3, 3, 2, 4))
-    attrs = {"strides": (1, 1, 1, 1), "padding": b"SAME", "data_format": b"NCHW"}
-    with pytest.raises(Unsupported, match="NCHW"):
-        builder(NodeSpec("c", "Conv2D", attrs, (x, w), (x,)))

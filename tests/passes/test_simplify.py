@@ -256,6 +256,29 @@ def test_batch_norm_is_a_multiply_and_an_add(op: str, layout: str) -> None:
     np.testing.assert_allclose(got, (x - mean) / np.sqrt(variance + np.float32(0.001)) * scale + offset, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_batch_norm_by_statistics_that_are_fed(layout: str) -> None:
+    size = (2, 4, 5, 3) if layout == "NHWC" else (2, 3, 4, 5)
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal(size) + 1000).astype(np.float32)
+    scale, offset, mean = (rng.standard_normal(3).astype(np.float32) for _ in range(3))
+    mean += 1000  # far from 0 beside the deviation: mean * a must not be rounded away
+    variance = rng.uniform(0.5, 2, 3).astype(np.float32)
+    lines = ["x = Placeholder(shape=<" + ",".join(map(str, size)) + ">)"]
+    lines += [f"{name} = Placeholder(shape=<3>)" for name in ("scale", "offset", "mean", "variance")]
+    attrs = f"epsilon=0.0010000000474974513, is_training=False, data_format=b'{layout}'"
+    lines.append(f"y = FusedBatchNormV3(x, scale, offset, mean, variance, {attrs})")
+    feeds = {"x:0": x, "scale:0": scale, "offset:0": offset, "mean:0": mean, "variance:0": variance}
+    graph, ctx = lowered("\n".join(lines), feeds, ["y:0"])
+    run_passes(graph, PASSES, ctx)
+    ops = sorted(node.op for node in graph.op_nodes() if node.op not in ("_Arg", "_Retval", "Const", "Reshape"))
+    assert ops == ["AddV2", "AddV2", "Mul", "Mul", "Rsqrt", "Sub"]
+    got = run_lowered(graph, list(feeds.values()))[0]
+    channels = (1, 1, 1, 3) if layout == "NHWC" else (1, 3, 1, 1)
+    s, o, m, v = (value.astype(np.float64).reshape(channels) for value in (scale, offset, mean, variance))
+    np.testing.assert_allclose(got, (x - m) / np.sqrt(v + np.float32(0.001)) * s + o, rtol=2e-6, atol=2e-6)
+
+
 def test_batch_norm_in_training_or_with_used_statistics_stays() -> None:
     x = np.zeros((2, 4, 5, 3), np.float32)
     text = BATCH_NORM.format(op="FusedBatchNormV3", shape="<2,4,5,3>", training=True, layout="b'NHWC'")
