@@ -100,7 +100,7 @@ class StepTable:
 
     def set_trace(self, address: int) -> None:
         """Address of `instruction_count + 1` words for counter ticks, or 0."""
-        self.words[_TRACE] = address
+        set_trace(self.words, address)
 
     def set_cancel(self, address: int) -> None:
         """Address of the cancel flag, or 0."""
@@ -109,6 +109,11 @@ class StepTable:
     def set_pool(self, address: int) -> None:
         """`IntraOpPool.state_address`, or 0."""
         self.words[_POOL] = address
+
+
+def set_trace(words: np.ndarray, address: int) -> None:
+    """Where the walker writes a table's ticks: instructions + 1 words, or 0 for nowhere. words: of a StepTable."""
+    words[_TRACE] = address
 
 
 def _array_type() -> int:

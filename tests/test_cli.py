@@ -177,6 +177,15 @@ def test_explain_names_passes_and_kernels(digits: Path, capsys: pytest.CaptureFi
     assert "prune" in out and "fuse" in out and "Conv2D" in out
 
 
+def test_explain_measures(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure") == 0
+    assert "measured over" in capsys.readouterr().out
+    assert call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured"]["runs"] > 0
+    assert any(node["measured_us"] for node in found["nodes"])
+
+
 @pytest.mark.parametrize("shape", ["images", "images=a,b", "images=-1,8", "=3"])
 def test_explain_refuses_a_wrong_shape(shape: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("explain", digits, "--fetch", "probs:0", "--shape", shape) == 2

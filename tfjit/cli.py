@@ -99,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     several(explain, "--feed", "NAME=FILE", feed)
     several(explain, "--shape", "NAME=SIZES", "shape of a feed instead of a value, as in images:0=1,8,8,1")
 
+    explain.add_argument("--measure", action="store_true", help="time each kernel in place, beside its prediction and the machine's limits")
+    explain.add_argument("--json", action="store_true", help="print JSON instead of text")
+
     inspect = command("inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model.")
     inspect.add_argument("model", metavar="MODEL", help=model)
 
@@ -156,11 +159,16 @@ def _explain(args: argparse.Namespace) -> int:
 
     fetches = _fetches(args.fetch)
     shapes = _shapes(args.shape)
-    shapes.update({name: tuple(value.shape) for name, value in _feeds(args.feed).items()})
+    feeds = _feeds(args.feed)
     model = _runnable(_read_model(args.model))
     with Progress(f"explaining {model.path.name}"), tfjit.Session(graph=model.graph_def) as session:
-        explanation = session.explain(fetches, shapes or None)
-    print(explanation)
+        explanation = session.explain(fetches, shapes or None, args.measure, feeds or None)
+    if args.json:
+        import json
+
+        print(json.dumps(explanation.as_json(), indent=1))
+    else:
+        print(explanation)
     return 0
 
 

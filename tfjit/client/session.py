@@ -261,10 +261,18 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             raise self._explained(error) from None
 
-    def explain(self, fetches: Any, feed_shapes: Mapping[Any, Any] | None = None) -> Any:
+    def explain(
+        self,
+        fetches: Any,
+        feed_shapes: Mapping[Any, Any] | None = None,
+        measure: bool = False,
+        feed_dict: Mapping[Any, Any] | None = None,
+    ) -> Any:
         """What the passes did for these fetches, the fused groups, and which kernel serves each node.
 
         feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own shape, with 1 for unknown sizes.
+        measure: run the step to time each kernel where it stands, beside its prediction and this machine's limits; variables keep their
+        values. feed_dict: values to run with, whose shapes count too; what it does not name is made up.
         """
         self._check_usable()
         assert self._backend is not None
@@ -275,10 +283,13 @@ class BaseSession(SessionBase):
             for key, shape in (feed_shapes or {}).items()
             for tensor in [self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)]
         }
+        values = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in resolve_feeds(self._graph, feed_dict or {})}
+        feeds.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
         for tensor in _placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
-        return self._backend.explain(list(feeds.items()), tensors, [leaf.name for leaf in mapper.leaves if leaf.is_operation])
+        targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
+        return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error as the client raises it: the user's operation found, and where it was built said."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfjit.framework import errors
@@ -70,8 +70,18 @@ class BackendSession(ABC):
         """Forget a callable."""
         raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support callables.")
 
-    def explain(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]) -> Any:
-        """What the passes did and which kernel serves each node. feeds: names with a shape (internal form) or None."""
+    def explain(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        measure: bool = False,
+        values: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What the passes did and which kernel serves each node. feeds: names with a shape (internal form) or None.
+
+        measure: also time each kernel in place, with `values` of feeds, and made-up ones where there is none.
+        """
         raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not explain its plans.")
 
     @abstractmethod

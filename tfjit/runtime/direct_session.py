@@ -6,7 +6,7 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -358,12 +358,19 @@ class DirectSession(BackendSession):
                 self._partial_runs.pop(handle, None)
         return results
 
-    def explain(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str], targets: Sequence[str]) -> Any:
+    def explain(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        measure: bool = False,
+        values: Mapping[str, Any] | None = None,
+    ) -> Any:
         from tfjit.runtime.explain import explain_plan
 
         plan = self.plan([name for name, _ in feeds], fetches, targets)
         shapes: dict[str, Shape] = dict(feeds)
-        return explain_plan(plan, tuple(shapes[name] for name in plan.feeds))
+        return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
 
 
 def _check_session_metadata(config: Any) -> None:

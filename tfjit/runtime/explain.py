@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tfjit.kernels.machine_limits import MachineLimits, machine_limits
 from tfjit.kernels.store import store
 from tfjit.runtime.lowering import Instruction
+from tfjit.runtime.measure import StepTimes, measure_variant, sample_feed
 
 if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
@@ -36,11 +41,32 @@ class ServedNode:
     predicted_us: float = 0.0
     reason: str = ""
     group: str = ""
+    measured_us: float | None = None
+    chunks: int = 1
+
+    def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
+        """The least time this machine could take, and what sets it: bytes or flops."""
+        used = min(self.chunks, threads)
+        by_bytes, by_flops = limits.bytes_us(self.bytes_moved, used), limits.flops_us(self.flops, used)
+        return (by_bytes, "bytes") if by_bytes >= by_flops else (by_flops, "flops")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a measurement adds. step_us: a whole run, median of `runs`."""
+
+    step_us: float
+    runs: int
+    threads: int
+    limits: MachineLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables."""
+    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
+
+    output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
+    """
 
     signature: str
     report: PipelineReport
@@ -50,6 +76,39 @@ class Explanation:
     executor: str
     refused: tuple[tuple[str, str], ...]
     calls: CallReport | None = None
+    measured: Measured | None = None
+    output_bytes: int = 0
+    constant_bytes: int = 0
+
+    @property
+    def peak_bytes(self) -> int:
+        """What a run of the step holds at most besides feeds and variables."""
+        return self.arena_bytes + self.output_bytes + self.constant_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON's types."""
+        nodes = []
+        for node in self.nodes:
+            entry = asdict(node)
+            if self.measured is not None and node.measured_us is not None:
+                entry["limit_us"], entry["limit"] = node.limit_us(self.measured.limits, self.measured.threads)
+            nodes.append(entry)
+        return {
+            "signature": self.signature,
+            "executor": self.executor,
+            "passes": [
+                {"name": p.name, "us": p.elapsed_us, "ops_before": p.ops_before, "ops_after": p.ops_after} for p in self.report.passes
+            ],
+            "reasons": [{"pass": where, "text": text, "nodes": names} for where, text, names in _reasons(self.report)],
+            "nodes": nodes,
+            "kernel_count": self.kernel_count,
+            "arena_bytes": self.arena_bytes,
+            "output_bytes": self.output_bytes,
+            "constant_bytes": self.constant_bytes,
+            "peak_bytes": self.peak_bytes,
+            "refused": [{"node": name, "reason": why} for name, why in self.refused],
+            "measured": asdict(self.measured) if self.measured is not None else None,
+        }
 
     @property
     def reference_nodes(self) -> tuple[ServedNode, ...]:
@@ -66,14 +125,26 @@ class Explanation:
             time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
             size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
             lines.append(f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip())
+        if self.measured is not None:
+            lines += ["", *_measured_lines(self.nodes, self.measured)]
         groups = [node for node in self.nodes if node.group]
         if groups:
             lines += ["", f"{len(groups)} fused groups:"]
             for node in groups:
                 lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
+        reasons = _reasons(self.report)
+        if reasons:
+            lines += ["", "what the passes said:"]
+            for where, text, names in reasons:
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                lines.append(f"  {where}: {', '.join(names[:3])}{more}: {text}")
         counts = Counter(node.serving for node in self.nodes)
         lines += ["", "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common())]
-        lines.append(f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB")
+        lines.append(
+            f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; with outputs of "
+            f"{self.output_bytes / 1000:.1f} kB and constants of {self.constant_bytes / 1000:.1f} kB at most "
+            f"{self.peak_bytes / 1000:.1f} kB a run"
+        )
         if self.calls is not None and self.calls.groups:
             calls = self.calls
             lines.append(
@@ -90,17 +161,58 @@ class Explanation:
         return "\n".join(lines) + "\n"
 
 
-def explain_plan(plan: Plan, feed_shapes: tuple[Shape, ...]) -> Explanation:
-    """The explanation of a plan for these feed shapes; waits for its compilation."""
+def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str]:
+    """A table of the timed nodes, the longest first."""
+    timed = sorted((node for node in nodes if node.measured_us is not None), key=lambda node: -(node.measured_us or 0.0))
+    total = sum(node.measured_us or 0.0 for node in timed)
+    lines = [
+        f"measured over {measured.runs} runs on {measured.threads} threads; {measured.limits}",
+        f"{'kernel of':<44} {'us':>9} {'predicted':>9} {'share':>6} {'chunks':>6} {'GB/s':>7} {'GF/s':>7} {'of limit':>9}",
+    ]
+    for node in timed:
+        us = max(node.measured_us or 0.0, 1e-3)
+        least, what = node.limit_us(measured.limits, measured.threads)
+        limit = f"{100 * least / us:3.0f}% {what}" if node.bytes_moved or node.flops else ""
+        predicted = f"{node.predicted_us:9.1f}" if node.predicted_us else f"{'':9}"
+        lines.append(
+            f"{node.name[-44:]:<44} {us:9.1f} {predicted} {100 * us / max(total, 1e-3):5.1f}% {node.chunks:6} "
+            f"{node.bytes_moved / us / 1e3:7.1f} {node.flops / us / 1e3:7.1f} {limit:>9}"
+        )
+    lines.append(f"{'all kernels':<44} {total:9.1f} {sum(node.predicted_us for node in timed):9.1f}")
+    lines.append(f"{'a run of the step':<44} {measured.step_us:9.1f}")
+    return lines
+
+
+def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
+    """(pass, what it said, nodes it said it of), once for each text."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in report.passes:
+        for node, text in entry.messages:
+            found.setdefault((entry.name, text), []).append(node)
+    return [(name, text, nodes) for (name, text), nodes in found.items()]
+
+
+def explain_plan(
+    plan: Plan, feed_shapes: tuple[Shape, ...], measure: bool = False, values: Mapping[str, np.ndarray] | None = None
+) -> Explanation:
+    """The explanation of a plan for these feed shapes; waits for its compilation. measure: time each kernel, with `values` by feed."""
     variant = plan.variant(tuple(feed_shapes))  # type: ignore[arg-type]
     variant.upgrade()
     variant.compile_done.wait(COMPILE_TIMEOUT_S)
     if variant.failure is not None:
         raise variant.failure
-    return _explain(plan, variant)
+    times = None
+    if measure:
+        given = values or {}
+        feeds = [
+            given[name] if name in given else sample_feed(tuple(shape or ()), dtype)  # type: ignore[arg-type]
+            for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
+        ]
+        times = measure_variant(plan, variant, feeds)
+    return _explain(plan, variant, times)
 
 
-def _explain(plan: Plan, variant: Variant) -> Explanation:
+def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanation:
     nodes: list[ServedNode] = []
     titles: set[str] = set()
     if variant.lowered is not None and variant.step is not None:
@@ -136,6 +248,8 @@ def _explain(plan: Plan, variant: Variant) -> Explanation:
                     cost,
                     at.reason,
                     group.explain() if group is not None else "",
+                    times.by_node[name].us if times is not None and name in times.by_node else None,
+                    times.by_node[name].chunks if times is not None and name in times.by_node else 1,
                 )
             )
         executor = "a straight-line step on the caller's thread"
@@ -147,4 +261,17 @@ def _explain(plan: Plan, variant: Variant) -> Explanation:
         executor = f"the dataflow executor: {variant.dynamic_reason}"
         arena = 0
     assert variant.report is not None  # the compilation is done
-    return Explanation(plan.name, variant.report, tuple(nodes), len(titles), arena, executor, tuple(variant.refused()), variant.calls)
+    step = variant.step if variant.lowered is not None else None
+    return Explanation(
+        plan.name,
+        variant.report,
+        tuple(nodes),
+        len(titles),
+        arena,
+        executor,
+        tuple(variant.refused()),
+        variant.calls,
+        Measured(times.step_us, times.runs, times.threads, machine_limits()) if times is not None else None,
+        step.output_bytes if step is not None else 0,
+        step.constant_bytes if step is not None else 0,
+    )

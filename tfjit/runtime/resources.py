@@ -186,6 +186,11 @@ class SessionState:
                     found = self._node_states[name] = make()
         return found
 
+    def node_states(self) -> list[tuple[str, np.ndarray]]:
+        """The persistent bytes of all nodes that have some, by name."""
+        with self._lock:
+            return list(self._node_states.items())
+
     def node_object(self, name: str, make: Callable[[], Any]) -> Any:
         """Any persistent object of a node (a temporary variable, a counter), made once a session."""
         found = self._node_objects.get(name)

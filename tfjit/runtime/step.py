@@ -109,6 +109,21 @@ class Step:
         """How this step serves an instruction: "native" or what its lowering says."""
         return "native" if self.call(instruction) is not None else instruction.serving
 
+    @property
+    def layout(self) -> _Layout:
+        """Where everything lies, for measurements."""
+        return self._layout
+
+    @property
+    def output_bytes(self) -> int:
+        """Memory of fetched arrays that compiled code writes."""
+        return sum(value.spec.nbytes for value in self._layout.fresh.values())
+
+    @property
+    def constant_bytes(self) -> int:
+        """Constants at hand for compiled code, packed weights among them; each once."""
+        return sum(array.nbytes for array in {id(a): a for a in self._layout.constants}.values())
+
     def call(self, instruction: Instruction) -> NativeCall | None:
         """The compiled code that serves an instruction here; None where a Python kernel does."""
         return self._layout.calls.get(id(instruction))
@@ -151,7 +166,7 @@ class _Layout:
         self.views: dict[str, tuple[int, Value]] = {}  # name -> (arena offset, value): ndarray views of arena memory
         self._temps: dict[tuple[int, int], Interval] = {}
         self._buffers: dict[int, Interval] = {}  # root value index -> life in the arena
-        self._fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
+        self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._moved = False  # while code is generated: a Python kernel may have given a variable another buffer
         self._choose()
@@ -192,7 +207,7 @@ class _Layout:
                 if value.storage != "buffer" or value.base is not None:
                     continue
                 if value.index in fetched_roots and value.shape != ():
-                    self._fresh[value.index] = value
+                    self.fresh[value.index] = value
                     continue
                 life = self._reused(position, instruction, slot, fetched_roots)
                 if life is None or any(life is other for other in given):
@@ -386,7 +401,7 @@ class _Layout:
         for instruction in stretch.instructions:
             for value in instruction.outputs:
                 root = value.root
-                if root.index in self._fresh and root.index not in made:
+                if root.index in self.fresh and root.index not in made:
                     made.add(root.index)
                     self._emit_fresh(source, root)
         self._emit_stretch_variables(source, stretch, known)
@@ -536,7 +551,7 @@ class _Layout:
                     result = f"{self._expression(source, value, known)}[()]"
             elif value.shape == ():
                 result = f"{self._expression(source, value, known)}[()]"
-            elif root.index in self._fresh:
+            elif root.index in self.fresh:
                 result = self._expression(source, value, known)
             elif root.index in self._buffers:
                 result = f"{self._expression(source, value, known)}.copy()"

@@ -1,0 +1,159 @@
+"""Each kernel of a step timed in place: whole runs with the walker's trace on, medians over them."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.kernels import walker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tfjit.runtime.lowering import Instruction
+    from tfjit.runtime.plan import Plan, Variant
+
+MEASURE_S: Final = 0.5
+_MIN_RUNS, _MAX_RUNS = 5, 500
+_WARM_UP_RUNS = 3
+# Runtime kernels whose effects a copy of the variables undoes.
+_REVERSIBLE: Final = frozenset(
+    {
+        *(name + suffix for name in ("Assign", "AssignAdd", "AssignSub") for suffix in ("", "VariableOp")),
+        *("IsVariableInitialized", "VarIsInitializedOp", "VariableShape"),
+    }
+)
+
+
+@dataclass(slots=True)
+class NodeTime:
+    """One node's part of a step. us: median. chunks: of its largest launch."""
+
+    us: float = 0.0
+    chunks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """by_node: node name -> time. step_us: a whole run without the trace. runs: how many were timed. threads: intra-op."""
+
+    by_node: dict[str, NodeTime]
+    step_us: float
+    runs: int
+    threads: int
+
+
+def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A value to measure with: uniform in [0.1, 1) for numbers with a fraction, zeros (valid indices) and empty strings else."""
+    if dtype.kind == "O":
+        return np.full(shape, b"", object)
+    if dtype.kind in "iub":
+        return np.zeros(shape, dtype)
+    return np.random.default_rng(0).uniform(0.1, 1.0, shape).astype(dtype)
+
+
+def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -> StepTimes:
+    """Time the kernels of a static step. Variables and random streams are as before afterwards; runs at the same time see them change.
+
+    feeds: in the plan's order. Raises UnimplementedError for what the dataflow executor runs and for nodes whose effects cannot be undone.
+    """
+    step, lowered = variant.step, variant.lowered
+    if step is None or lowered is None:
+        raise errors.UnimplementedError(None, None, f"only a static step can be measured; here: {variant.dynamic_reason}")
+    for instruction in lowered.instructions:
+        if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
+            raise errors.UnimplementedError(
+                None, None, f"{instruction.node.name} ({instruction.node.op}) has effects that a measurement could not undo"
+            )
+    session = plan.session
+    arrays = plan.check(feeds)
+    with _restored(lowered.instructions, session.state), session.step_context() as context:
+        instance = step.instance()
+        try:
+            return _measure(step, instance, lambda: instance(arrays, context))
+        finally:
+            step.free.append(instance)
+
+
+def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) -> StepTimes:
+    for _ in range(_WARM_UP_RUNS):
+        run()
+    start = time.perf_counter()
+    run()
+    count = int(min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(time.perf_counter() - start, 1e-6))))
+    whole = []
+    for _ in range(count):
+        start = time.perf_counter()
+        run()
+        whole.append(time.perf_counter() - start)
+    layout, scope = step.layout, instance.__globals__
+    ticks_per_us = walker.ticks_per_second() * 1e-6
+    stamps = {k: np.zeros(len(stretch.rows) + 1, np.int64) for k, stretch in enumerate(layout.stretches)}
+    python_kernels = {f"k{position}": instruction for position, instruction in _python_segments(layout)}
+    elapsed: dict[str, list[float]] = {name: [] for name in python_kernels}
+    rows: dict[int, list[np.ndarray]] = {k: [] for k in stamps}
+    kept = {name: scope[name] for name in python_kernels}
+    try:
+        for k, buffer in stamps.items():
+            walker.set_trace(scope[f"t{k}"], buffer.ctypes.data)
+        for name, kernel in kept.items():
+            scope[name] = _timed(kernel, elapsed[name])
+        for _ in range(count):
+            run()
+            for k, buffer in stamps.items():
+                rows[k].append(np.diff(buffer))
+    finally:
+        for k in stamps:
+            walker.set_trace(scope[f"t{k}"], 0)
+        scope.update(kept)
+    found: dict[str, NodeTime] = {}
+    for k, stretch in enumerate(layout.stretches):
+        medians = np.median(np.array(rows[k]), axis=0) / ticks_per_us
+        for (instruction, _), (_, _, chunks), us in zip(stretch.owners, stretch.rows, medians.tolist(), strict=True):
+            entry = found.setdefault(instruction.node.name, NodeTime())
+            entry.us += us
+            entry.chunks = max(entry.chunks, chunks)
+    for name, instruction in python_kernels.items():
+        found.setdefault(instruction.node.name, NodeTime()).us += statistics.median(elapsed[name]) * 1e6
+    return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
+
+
+def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
+    return [segment for segment in layout.segments if isinstance(segment, tuple)]
+
+
+def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., Any]:
+    def timed(*args: Any) -> Any:
+        start = time.perf_counter()
+        result = kernel(*args)
+        elapsed.append(time.perf_counter() - start)
+        return result
+
+    return timed
+
+
+@contextlib.contextmanager
+def _restored(instructions: Sequence[Instruction], state: Any) -> Iterator[None]:
+    """Put variables and random streams back afterwards."""
+    variables = {
+        id(v.variable): v.variable for i in instructions for v in i.inputs if v.root.variable is not None and v.variable is not None
+    }
+    values = [(variable, variable.value, None if variable.value is None else variable.value.copy()) for variable in variables.values()]
+    names = {i.node.name for i in instructions}
+    streams = [(array, array.copy()) for name, array in state.node_states() if name in names]
+    try:
+        yield
+    finally:
+        for variable, array, copy in values:
+            if array is not None and copy is not None:
+                np.copyto(array, copy)
+            variable.value = array
+        for array, copy in streams:
+            np.copyto(array, copy)
