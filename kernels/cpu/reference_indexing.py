@@ -317,6 +317,23 @@ def _where(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _unique(x: np.ndarray, axis: int, index_type: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distinct slices along an axis in order of first appearance, each slice's number, how often each occurs."""
     rows = np.moveaxis(x, axis, 0)
+    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iu" and int(rows.max()) - int(rows.min()) < 2 * rows.size:
+        least = rows.min()
+        offsets = (rows - least).astype(np.int64) if rows.dtype.kind == "u" else rows.astype(np.int64) - int(least)
+        places = np.arange(rows.size)[::-1]
+        table = np.full(int(offsets.max()) + 1, rows.size)
+        table[offsets[::-1]] = places  # of several, the last written stays: the first to appear
+        used = np.flatnonzero(table < rows.size)
+        used = used[np.argsort(table[used])]
+        where = table[used]
+        table[used] = np.arange(used.size)
+        return rows[where], table[offsets].astype(index_type), np.bincount(offsets)[used].astype(index_type)
+    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iuf":
+        _, where, inverse, counts = np.unique(rows, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+        order = np.argsort(where)
+        rank = np.empty(order.size, index_type)
+        rank[order] = np.arange(order.size)
+        return rows[where[order]], rank[inverse.reshape(-1)], counts[order].astype(index_type)
     seen: dict[Any, int] = {}
     number = np.empty(rows.shape[0], index_type)
     first: list[int] = []

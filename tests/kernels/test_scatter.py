@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
 from tests.kernels.test_movement import check
+from tfjit.framework import dtypes as d
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.registry import NodeSpec, find_native, find_reference
 
@@ -138,3 +139,19 @@ def test_extremes_of_nan_are_tensorflows() -> None:
         want = fn(x, index, updates).numpy()
         spec = NodeSpec("node", op, {}, (tensor(x), tensor(index), tensor(updates)), (tensor(want),), {})
         np.testing.assert_array_equal(run_native(builder(spec), (x, index, updates), spec.outputs)[0], want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
+def test_unique_values_in_order_of_appearance(dtype: str) -> None:
+    reference = find_reference("UniqueWithCounts")
+    assert reference is not None
+    ends = np.iinfo(dtype) if dtype != "float32" else np.finfo(dtype)
+    for x in (RNG.integers(0, 100, 700).astype(dtype), np.array([ends.min, ends.max, 0, ends.min, 1] * 30, dtype), np.zeros(0, dtype)):
+        seen: dict[Any, int] = {}
+        numbers = [seen.setdefault(value, len(seen)) for value in x.tolist()]
+        spec = NodeSpec("node", "UniqueWithCounts", {"out_idx": d.int32}, (tensor(x),), ())
+        found, places, counts = (np.asarray(a) for a in reference(spec, [x]))
+        assert found.dtype == x.dtype
+        assert found.tolist() == list(seen)
+        assert places.tolist() == numbers
+        assert counts.tolist() == np.bincount(numbers, minlength=len(seen)).tolist()
