@@ -149,7 +149,7 @@ def test_a_caller_whose_helpers_lost_their_core_goes_on_alone(code: dict[str, in
         for _ in range(200):
             pool.run(code["spin"], int(args.ctypes.data), 8)
         assert (counts == 200).all()
-        assert pool._state[30] > 0
+        assert pool._state[30] != 0
     finally:
         pool.stop()
 
@@ -169,9 +169,8 @@ def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
         assert seen[:3].tolist() == [8, 1, 0]  # chunks done, at most so many at once, none going on
         met[1] = 1
         other.join()
-        for _ in range(100):
-            pool.run(code["spin_and_note"], int(mine.ctypes.data), 8)
-        assert seen[1] == 2
+        # the helper takes part again, once it gets a core
+        assert wait_until(lambda: pool.run(code["spin_and_note"], int(mine.ctypes.data), 8) or seen[1] == 2)
     finally:
         met[1] = 1
         other.join()
