@@ -29,9 +29,11 @@ def spread_windows(kind: str, lanes: int, ntaps: int) -> Any:
         v = VectorBuilder(b, kind, lanes)
         places = [b.load(b.inttoptr(b.add(taps, ir.Constant(_WORD, 16 * t)), _WORD.as_pointer())) for t in range(ntaps)]
 
-        def vector(offset: ir.Value, mask: ir.Value | None) -> None:
-            def window(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
-                x_at, dx_at, dy_at = state
+        def window(_: ir.Value, state: list[ir.Value]) -> Sequence[ir.Value]:
+            x_first, dx_first, dy_first = state
+
+            def vector(offset: ir.Value, mask: ir.Value | None) -> None:
+                x_at, dx_at = b.add(x_first, offset), b.add(dx_first, offset)
 
                 def load(address: ir.Value) -> ir.Value:
                     return v.load(address) if mask is None else v.masked_load(address, mask)
@@ -42,28 +44,24 @@ def spread_windows(kind: str, lanes: int, ntaps: int) -> Any:
                     value = load(b.add(x_at, place))
                     better.append(b.fcmp_ordered(">", value, best))
                     best = b.select(better[-1], value, best)
-                share = load(dy_at)
+                share = load(b.add(dy_first, offset))
                 zero = v.splat_of(0)
                 later = None  # whether a later tap was larger still
                 for t in reversed(range(ntaps)):
-                    if t == 0:
-                        own = share if later is None else b.select(later, zero, share)
-                    elif later is None:
-                        own = b.select(better[t], share, zero)
-                        later = better[t]
-                    else:
-                        own = b.select(later, zero, b.select(better[t], share, zero))
-                        later = b.or_(later, better[t])
+                    own = share if t == 0 else b.select(better[t], share, zero)
+                    if later is not None:
+                        own = b.select(later, zero, own)
+                    later = better[t] if later is None else b.or_(later, better[t])
                     at = b.add(dx_at, places[t])
                     if mask is None:
                         v.store(own, at)
                     else:
                         v.masked_store(own, at, mask)
-                return [b.add(x_at, step), b.add(dx_at, step), b.add(dy_at, dy_step)]
 
-            loop(b, count, [b.add(x, offset), b.add(dx, offset), b.add(dy, offset)], window)
+            over_vectors(v, channels, vector)  # inside: memory is written line after line
+            return [b.add(x_first, step), b.add(dx_first, step), b.add(dy_first, dy_step)]
 
-        over_vectors(v, channels, vector)
+        loop(b, count, [x, dx, dy], window)
 
     return intrinsic_of(ARGUMENTS, emit)
 
