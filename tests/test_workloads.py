@@ -1,0 +1,115 @@
+"""The benchmarks' graphs beside TensorFlow: fused and unfused, on one, two and eight threads, compiled before the first run; by references.
+
+What a graph leaves open is fed smaller than a benchmark feeds it, but large enough for several chunks. No time is judged here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.candidates import Tfjit, TfjitUnfused
+from benchmarks.harness import check, graph_bytes, outputs_of
+from benchmarks.peers.tensorflow import Default, imported
+from benchmarks.workload import Feeds, Workload
+
+LEFT_OUT = {
+    "MobileNetV2 224, batch 1": "Keras takes a minute to build it; MobileNetV2 at 96x96 is here",
+    "ResNet50 224, batch 1": "Keras takes a minute to build it; its kinds of layers are here",
+    "random elementwise DAG of 100k nodes": "the graph of 10k nodes is here",
+}
+ONE_MODE = ("random elementwise DAG of 10k nodes",)  # each mode takes seconds, and the graph of 1k nodes is run in all
+KINDS = {"fused": Tfjit, "unfused": TfjitUnfused}
+THREADS = (1, 2, 8)
+BIG, SMALL = 100_003, 509  # what an open dimension is cut to, where it is that long: of a vector, and of rows and columns
+
+WORKLOADS = {f"{script}: {w.name}": w for script, workloads in command.scripts().items() for w in workloads if w.name not in LEFT_OUT}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload whose feeds are `sets`, its graph, and the outputs of TensorFlow's steps."""
+
+    workload: Workload
+    graph_def: bytes
+    sets: list[Feeds]
+    expected: list[list[Any]]
+
+    def assert_equal(self, outputs: list[list[Any]], mode: str) -> None:
+        assert check(self.workload, {"tf": self.expected, mode: outputs}, "in a test") == {}
+        for got, want in zip(outputs[0], self.expected[0], strict=True):
+            assert np.asarray(got).dtype == np.asarray(want).dtype
+
+
+def _cut(graph: Any, feeds: Feeds) -> Feeds:
+    """Feeds with the long ones of the graph's open dimensions cut."""
+
+    def size(known: int | None, fed: int) -> int:
+        if known is not None or fed <= 2000:
+            return fed
+        return min(fed, BIG) if fed > 50_000 else SMALL
+
+    found = {}
+    for name, value in feeds.items():
+        dims = graph.get_tensor_by_name(name).shape.as_list()
+        found[name] = np.array(value[tuple(slice(size(k, n)) for k, n in zip(dims, np.shape(value), strict=True))], order="C")
+    return found
+
+
+@functools.lru_cache(maxsize=2)  # the tests of a workload follow one another
+def case_of(name: str) -> Case:
+    """The workload and TensorFlow's answer."""
+    workload = WORKLOADS[name]
+    graph_def = graph_bytes(workload)
+    rng, graph = np.random.default_rng(0), imported(graph_def)
+    sets = [_cut(graph, workload.feeds(rng)) for _ in range(max(2, workload.steps))]
+    workload = replace(workload, steps=len(sets))
+    candidate = Default(replace(workload, keys="strings"), graph_def, sets[0], 2, {})
+    try:
+        return Case(workload, graph_def, sets, outputs_of(candidate, sets))
+    finally:
+        candidate.close()
+
+
+def _modes() -> Iterator[Any]:
+    for name, workload in WORKLOADS.items():
+        for kind in KINDS:
+            for threads in THREADS:
+                if workload.name not in ONE_MODE or (kind, threads) == ("fused", 2):
+                    yield pytest.param(name, kind, threads, id=f"{name}-{kind}-{threads}")
+
+
+@pytest.mark.parametrize(("name", "kind", "threads"), list(_modes()))
+def test_compiled(name: str, kind: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it is compiled: a candidate notes what is not."""
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+    case = case_of(name)
+    candidate = KINDS[kind](case.workload, case.graph_def, case.sets[0], threads, {})
+    try:
+        assert candidate.note == ""
+        case.assert_equal(outputs_of(candidate, case.sets), kind)
+        if case.workload.callers > 1:
+            with ThreadPoolExecutor(case.workload.callers) as pool:
+                for outputs in pool.map(lambda _: outputs_of(candidate, case.sets), range(2 * case.workload.callers)):
+                    case.assert_equal(outputs, f"{kind}, one of {case.workload.callers} callers")
+    finally:
+        candidate.close()
+
+
+@pytest.mark.parametrize("name", [name for name, w in WORKLOADS.items() if w.callers == 1 and w.name not in ONE_MODE])
+def test_by_references(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NumPy answers give the same."""
+    monkeypatch.setenv("TFJIT_JIT", "off")
+    case = case_of(name)
+    candidate = Tfjit(case.workload, case.graph_def, case.sets[0], 1, {})
+    try:
+        case.assert_equal(outputs_of(candidate, case.sets), "references")
+    finally:
+        candidate.close()
