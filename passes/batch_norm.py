@@ -20,7 +20,8 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     node's name. x [batch, height, width, channels], or with channels second in NCHW; a and b [channels] (or [channels, 1, 1]).
     Where scale, offset, mean or variance are not constant (read from variables, say), the node becomes  (x - mean) * a + offset  with a
     computed in float32 at run time: differences first, since the rounding of mean * a could be larger than the result.
-    Fires when x is float32 and only the first output is used.
+    Fires when x is float32, only the first output is used, and the channels of x and of the four vectors are known and fit: the node
+    itself says best that they do not, and a vector of one element would be broadcast.
     Raises NotSimplified, with the reason, where something is in the way.
     """
     if node.attrs.get("is_training", True):
@@ -35,8 +36,9 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     layout = node.attrs.get("data_format", b"NHWC")
     if layout not in (b"NHWC", b"NCHW", b"NDHWC", b"NCDHW"):
         raise NotSimplified(f"data format {layout.decode()}")
+    channels = _channels(graph, layout, x, statistics[:4])
     if any(value is None for value in values):
-        return _from_run_time_statistics(graph, ctx, node, layout, x, statistics[:4])
+        return _from_run_time_statistics(graph, ctx, node, layout, channels, x, statistics[:4])
     scale, offset, mean, variance = (np.asarray(value, dtype=np.float64) for value in values)
     factor = scale / np.sqrt(variance + node.attrs["epsilon"])
     addend = offset - mean * factor
@@ -53,8 +55,25 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     return "multiply and add by constant vectors"
 
 
+def _channels(graph: DataflowGraph, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]) -> int:
+    """The number of channels, which x and all statistics are known to have; NotSimplified where they are not."""
+    image = tensor_shape(graph, *x)
+    if image is None or len(image) != len(layout):
+        raise NotSimplified("the rank of x is not known or wrong")
+    channels = image[layout.index(b"C")]
+    if channels is None or any(tensor_shape(graph, *tensor) != (channels,) for tensor in statistics):
+        raise NotSimplified("the number of channels is not known everywhere, or not the same")
+    return channels
+
+
 def _from_run_time_statistics(
-    graph: DataflowGraph, ctx: PassContext, node: Node, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]
+    graph: DataflowGraph,
+    ctx: PassContext,
+    node: Node,
+    layout: bytes,
+    count: int,
+    x: tuple[str, int],
+    statistics: Sequence[tuple[str, int]],
 ) -> str:
     """(x - mean) * (scale * rsqrt(variance + epsilon)) + offset, of vectors that are known at run time only."""
     if graph.control_inputs(node.name):
@@ -62,10 +81,7 @@ def _from_run_time_statistics(
     for what, (source, slot) in zip(("scale", "offset", "mean", "variance"), statistics):
         if graph.node(source).output_dtypes[slot].is_ref:
             raise NotSimplified(f"its {what} is a variable itself: when it is read matters")
-    shape = tensor_shape(graph, *statistics[0])
-    if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
-        raise NotSimplified("the number of channels is not known")
-    channels = (shape[0],)
+    channels = (count,)
 
     def made(what: str, op: str, inputs: list[tuple[str, int]], output: Shape) -> tuple[str, int]:
         name = graph.new_name(f"{node.name}/{what}")

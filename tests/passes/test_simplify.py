@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import lowered, run_lowered
-from tfjit.passes.context import PassContext
+from tfjit.passes.context import PassContext, PassOptions, RunSpec
 from tfjit.passes.fold import fold_constants
 from tfjit.passes.pipeline import run_passes
 from tfjit.passes.prune import prune
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.simplify import simplify
+from tfjit.passes.text import parse_graph
 from tfjit.passes.view import DataflowGraph
 
 PASSES = (infer_shapes, simplify, prune)
@@ -289,6 +290,18 @@ def test_batch_norm_in_training_or_with_used_statistics_stays() -> None:
     graph, ctx = lowered(text, {"x:0": x}, ["y:0", "y:1"])
     run_passes(graph, PASSES, ctx)
     assert graph.node("y").op == "FusedBatchNormV3" and any("its outputs [1] are used" in said for _, _, said in ctx.messages)
+
+
+@pytest.mark.parametrize("shape", ["<2,4,5,?>", "<2,4,5,4>", "<2,4,3>", "<?,?,?,?>"])
+@pytest.mark.parametrize("known", [True, False])
+def test_batch_norm_of_channels_that_do_not_fit_or_are_not_known_stays(shape: str, known: bool) -> None:
+    text = BATCH_NORM.format(op="FusedBatchNormV3", shape=shape, training=False, layout="b'NHWC'")
+    if not known:
+        text = text.replace("mean     = Const(dtype=float32, value=float32<3>[0.5, 1.0, -1.0])", "mean = Placeholder(shape=<3>)")
+    graph = parse_graph(text)
+    ctx = PassContext(RunSpec(fetches=("y:0",)), PassOptions())
+    run_passes(graph, (simplify,), ctx)
+    assert graph.node("y").op == "FusedBatchNormV3" and any("channels" in said or "rank" in said for _, _, said in ctx.messages)
 
 
 def test_constants_made_in_a_loop_belong_to_it() -> None:
