@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework import elementwise
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 
@@ -15,6 +17,7 @@ INPUT: Final = -1
 """`Ref.member` of an external input of the group."""
 CONSTANT: Final = -2
 """`Ref.member` of a value that was known when the group was made (the axes of a reduction) and that is no input of the group."""
+_BLOCK: Final = 1 << 16  # elements that a reference run of a big elementwise group takes at a time
 
 
 def node_suffix(name: str) -> str:
@@ -102,24 +105,59 @@ class FusedGroup:
     def run_reference(self, inputs: Sequence[Any]) -> list[Any]:
         """Every output by the members' own reference kernels, one after the other: the plain answer a fused kernel is checked against.
 
-        Raises LookupError when a member has no reference kernel. Errors of members name the member, not the group.
+        Big elementwise groups go block by block of the first axis, so that what passes between members stays in the cache instead of
+        taking an array each. Raises LookupError when a member has no reference kernel. Errors of members name the member, not the group.
         """
-        values: list[Sequence[Any]] = []
+        rows = self._rows_in_a_block(inputs)
+        if not rows:
+            return self._run_members(inputs)
+        shape = self.tensor(self.outputs[0]).shape
+        whole = [len(x.shape) < len(shape) or x.shape[0] != shape[0] for x in inputs]
+        results = [np.empty(shape, self.tensor(ref).dtype.as_numpy_dtype) for ref in self.outputs]
+        for first in range(0, shape[0], rows):
+            block = slice(first, first + rows)
+            for result, part in zip(results, self._run_members([x if keep else x[block] for x, keep in zip(inputs, whole)])):
+                result[block] = part
+        return results
+
+    def _rows_in_a_block(self, inputs: Sequence[Any]) -> int:
+        """How much of the first axis `run_reference` takes at a time; 0 where the group must run whole."""
+        shape = self.tensor(self.outputs[0]).shape
+        count = prod(shape)
+        if self.kind != "loop" or count < 4 * _BLOCK or any(self.tensor(ref).shape != shape for ref in self.outputs):
+            return 0
         for member in self.members:
+            by_place = elementwise.lookup(member.spec.op) is not None and member.spec.op != "Select"  # whose condition may choose rows
+            if not by_place or any(ref.member == CONSTANT and self.constants[ref.index].size > 1 for ref in member.inputs):
+                return 0
+        if any(x.shape != t.shape for x, t in zip(inputs, self.inputs)):
+            return 0
+        return max(_BLOCK * shape[0] // count, 1)
+
+    def _run_members(self, inputs: Sequence[Any]) -> list[Any]:
+        values: dict[int, Sequence[Any]] = {}
+        last_use = {ref.member: number for number, member in enumerate(self.members) for ref in member.inputs}
+        last_use |= {ref.member: len(self.members) for ref in self.outputs}
+        for number, member in enumerate(self.members):
             kernel = find_reference(member.spec.op)
             if kernel is None:
                 raise LookupError(f"{member.spec.op} ({member.spec.name}) has no reference kernel")
             arguments = [self._value(ref, inputs, values) for ref in member.inputs]
             try:
-                values.append(kernel(member.spec, arguments))
+                values[number] = kernel(member.spec, arguments)
             except OpError as error:
                 raise error.restated(error.message + node_suffix(member.spec.name)) from error
             except ValueError as error:
                 shapes = " vs. ".join(f"[{','.join(map(str, np.shape(a)))}]" for a in arguments)
                 raise InvalidArgumentError(None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}") from error
+            for used in {ref.member for ref in member.inputs}:
+                if used >= 0 and last_use[used] == number:
+                    del values[used]  # a first run takes no more memory than what is alive
+            if number not in last_use:
+                del values[number]
         return [self._value(ref, inputs, values) for ref in self.outputs]
 
-    def _value(self, ref: Ref, inputs: Sequence[Any], values: Sequence[Sequence[Any]]) -> Any:
+    def _value(self, ref: Ref, inputs: Sequence[Any], values: Mapping[int, Sequence[Any]]) -> Any:
         if ref.member == INPUT:
             return inputs[ref.index]
         if ref.member == CONSTANT:

@@ -335,12 +335,34 @@ class _Layout:
         known: set[str] = set()  # variables whose buffer the code has at hand
         self._moved = False
         made: set[int] = set()
+        position = 0  # of the next instruction
+        dying = self._python_made()
         for segment in self.segments:
             if isinstance(segment, _Stretch):
                 self._emit_stretch(source, segment, known, made)
+                position += len(segment.instructions)
             else:
                 self._emit_python(source, *segment, known)
+                position += 1
+            self._emit_release(source, position, dying)
         self._emit_return(source, known)
+
+    def _python_made(self) -> list[tuple[int, str]]:
+        """(last use, name in the generated code) of every array that a Python kernel makes, the first to die at the end."""
+        found = []
+        for position, instruction in enumerate(self.lowered.instructions):
+            if not self._is_native(instruction):
+                made = (v for v in instruction.outputs if v.storage in ("object", "buffer") and v.base is None)
+                found += [(max(v.last, position), f"x{v.index}") for v in made]
+        return sorted(found, reverse=True)
+
+    def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
+        """Let go of what no instruction from `position` on reads: a first run would hold every intermediate array to its end."""
+        names = []
+        while dying and dying[-1][0] < position:
+            names.append(dying.pop()[1])
+        if names:
+            source.line(f"del {', '.join(names)}")
 
     def _emit_feeds(self, source: Source) -> None:
         count = self.lowered.feed_count
