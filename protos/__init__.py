@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tfjit.protos.debug_pb2 import DebuggedSourceFile, DebuggedSourceFiles, DebugOptions, DebugTensorWatch
     from tfjit.protos.device_attributes_pb2 import DeviceAttributes, DeviceLocality, InterconnectLink, LocalLinks
     from tfjit.protos.error_codes_pb2 import Code
+    from tfjit.protos.event_pb2 import Event, LogMessage, SessionLog, SourceMetadata, TaggedRunMetadata
     from tfjit.protos.full_type_pb2 import FullTypeDef, FullTypeId
     from tfjit.protos.function_pb2 import FunctionDef, FunctionDefLibrary, GradientDef, RegisteredGradient
     from tfjit.protos.graph_debug_info_pb2 import GraphDebugInfo
@@ -84,8 +85,11 @@ if TYPE_CHECKING:
         TupleValue,
         TypeSpecProto,
     )
+    from tfjit.protos.summary_pb2 import DataClass, HistogramProto, Summary, SummaryDescription, SummaryMetadata
+    from tfjit.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
     from tfjit.protos.tensor_pb2 import ResourceHandleProto, TensorProto, VariantTensorDataProto
     from tfjit.protos.tensor_shape_pb2 import TensorShapeProto
+    from tfjit.protos.tensor_slice_pb2 import TensorSliceProto
     from tfjit.protos.types_pb2 import DataType, SerializedDType
     from tfjit.protos.variable_pb2 import SaveSliceInfoDef, VariableAggregation, VariableDef, VariableSynchronization
     from tfjit.protos.versions_pb2 import VersionDef
@@ -133,6 +137,13 @@ _MODULES = {
         "LocalLinks",
     ),
     "error_codes_pb2": ("Code",),
+    "event_pb2": (
+        "Event",
+        "LogMessage",
+        "SessionLog",
+        "SourceMetadata",
+        "TaggedRunMetadata",
+    ),
     "full_type_pb2": (
         "FullTypeDef",
         "FullTypeId",
@@ -214,12 +225,24 @@ _MODULES = {
         "TupleValue",
         "TypeSpecProto",
     ),
+    "summary_pb2": (
+        "DataClass",
+        "HistogramProto",
+        "Summary",
+        "SummaryDescription",
+        "SummaryMetadata",
+    ),
     "tensor_pb2": (
         "ResourceHandleProto",
         "TensorProto",
         "VariantTensorDataProto",
     ),
+    "tensor_bundle_pb2": (
+        "BundleEntryProto",
+        "BundleHeaderProto",
+    ),
     "tensor_shape_pb2": ("TensorShapeProto",),
+    "tensor_slice_pb2": ("TensorSliceProto",),
     "types_pb2": (
         "DataType",
         "SerializedDType",
@@ -235,6 +258,19 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "TensorSliceProto",
+    "BundleHeaderProto",
+    "BundleEntryProto",
+    "SummaryMetadata",
+    "SummaryDescription",
+    "Summary",
+    "HistogramProto",
+    "DataClass",
+    "TaggedRunMetadata",
+    "SourceMetadata",
+    "SessionLog",
+    "LogMessage",
+    "Event",
     "AllocationDescription",
     "AllocationRecord",
     "AllocatorMemoryUsed",

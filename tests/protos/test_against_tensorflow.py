@@ -16,14 +16,16 @@ import pytest
 import tensorflow as tf  # noqa: F401  - first, on purpose
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
-from tensorflow.core.framework import device_attributes_pb2, variable_pb2
+from tensorflow.core.framework import device_attributes_pb2, summary_pb2, variable_pb2
 from tensorflow.core.protobuf import (
     config_pb2,
     meta_graph_pb2,
     queue_runner_pb2,
     saved_model_pb2,
+    tensor_bundle_pb2,
     tensorflow_server_pb2,
 )
+from tensorflow.core.util import event_pb2
 
 from tfjit import protos
 
@@ -37,7 +39,27 @@ EXTENSIONS = {
     }
 }
 
-_ROOTS = (config_pb2, device_attributes_pb2, meta_graph_pb2, saved_model_pb2, tensorflow_server_pb2, variable_pb2, queue_runner_pb2)
+_ROOTS = (
+    config_pb2,
+    device_attributes_pb2,
+    meta_graph_pb2,
+    saved_model_pb2,
+    tensorflow_server_pb2,
+    variable_pb2,
+    queue_runner_pb2,
+    event_pb2,
+    summary_pb2,
+    tensor_bundle_pb2,
+)
+# Messages of event.proto that no file holds: a worker's heartbeats.
+_LEFT_OUT = {
+    "RequestedExitCode",
+    "WatchdogConfig",
+    "WorkerHealth",
+    "WorkerHeartbeatRequest",
+    "WorkerHeartbeatResponse",
+    "WorkerShutdownMode",
+}
 
 
 def _files(file: FileDescriptor, seen: dict[str, FileDescriptor]) -> None:
@@ -52,8 +74,8 @@ def _theirs() -> tuple[dict[str, Descriptor], dict[str, EnumDescriptor]]:
     files: dict[str, FileDescriptor] = {}
     for module in _ROOTS:
         _files(module.DESCRIPTOR, files)
-    messages = {name: d for file in files.values() for name, d in file.message_types_by_name.items()}
-    enums = {name: d for file in files.values() for name, d in file.enum_types_by_name.items()}
+    messages = {name: d for file in files.values() for name, d in file.message_types_by_name.items() if name not in _LEFT_OUT}
+    enums = {name: d for file in files.values() for name, d in file.enum_types_by_name.items() if name not in _LEFT_OUT}
     return messages, enums
 
 

@@ -1,0 +1,135 @@
+"""CRC-32C (Castagnoli), the checksum of event files, TFRecord files and checkpoints.
+
+google-crc32c computes it where it is installed. Else NumPy does: the data is cut into lanes of equal length whose checksums advance side
+by side, one table look-up a byte, and the lanes' checksums are joined pairwise. Appending n zero bytes to a message is a linear map
+of its checksum over GF(2), so a join is one application of that map.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+_POLYNOMIAL: Final = 0x82F63B78  # bit-reversed
+_MASK_DELTA: Final = 0xA282EAD8
+_LANES: Final = 4096
+_LANE_BYTES: Final = 64  # shorter than this a lane is not worth its joining
+
+
+def crc32c(data: Any, crc: int = 0) -> int:
+    """The checksum of `data` (bytes-like, contiguous), or of what `crc` is the checksum of followed by `data`."""
+    return _implementation()(memoryview(data).cast("B"), crc)
+
+
+def masked(crc: int) -> int:
+    """The form in which files keep a checksum: the checksum of data that holds its own checksum would say little."""
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def masked_crc32c(data: Any) -> int:
+    """`masked(crc32c(data))`."""
+    return masked(crc32c(data))
+
+
+@functools.cache
+def _implementation() -> Callable[[memoryview, int], int]:
+    if importlib.util.find_spec("google_crc32c") is None:
+        return numpy_crc32c
+    extend = importlib.import_module("google_crc32c").extend
+    return lambda data, crc: int(extend(crc, bytes(data)))
+
+
+@functools.cache
+def _table() -> np.ndarray:
+    """The checksum's step for each byte value."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
+    return table
+
+
+def numpy_crc32c(data: memoryview, crc: int = 0) -> int:
+    """The same without google-crc32c, some 0.1 to 0.2 GB/s."""
+    state = crc ^ 0xFFFFFFFF
+    array = np.frombuffer(data, np.uint8)
+    lane = len(array) // _LANES
+    if lane >= _LANE_BYTES:
+        head, array = array[: lane * _LANES], array[lane * _LANES :]
+        state = _shift_one(state, len(head)) ^ _lanes(head.reshape(_LANES, lane))
+    table = _small_table()
+    for byte in array.tobytes():
+        state = table[(state ^ byte) & 0xFF] ^ (state >> 8)
+    return state ^ 0xFFFFFFFF
+
+
+@functools.cache
+def _small_table() -> list[int]:
+    return _table().tolist()  # Python's ints are faster one at a time
+
+
+def _lanes(lanes: np.ndarray) -> int:
+    """The state after all lanes' bytes in order, from a state of zero."""
+    table = _table()
+    columns = np.ascontiguousarray(lanes.T)
+    states = np.zeros(len(lanes), np.uint32)
+    for column in columns:
+        states = table[(states ^ column) & 0xFF] ^ (states >> np.uint32(8))
+    length = lanes.shape[1]
+    while len(states) > 1:
+        states = _shift(states[0::2], length) ^ states[1::2]
+        length *= 2
+    return int(states[0])
+
+
+def _shift_one(state: int, zeros: int) -> int:
+    return int(_shift(np.array([state], np.uint32), zeros)[0])
+
+
+def _shift(states: np.ndarray, zeros: int) -> np.ndarray:
+    """The states after `zeros` more zero bytes."""
+    tables = _zeros_tables(zeros)
+    shifted: np.ndarray = tables[0][states & 0xFF]
+    for i in range(1, 4):
+        shifted = shifted ^ tables[i][(states >> np.uint32(8 * i)) & 0xFF]
+    return shifted
+
+
+@functools.lru_cache(maxsize=64)
+def _zeros_tables(zeros: int) -> tuple[np.ndarray, ...]:
+    """The map of `zeros` zero bytes as a table for each byte of the state."""
+    matrix = _identity()
+    power = _byte_matrix()
+    while zeros:
+        if zeros & 1:
+            matrix = _apply(power, matrix)
+        power = _apply(power, power)
+        zeros >>= 1
+    tables = []
+    for i in range(4):
+        table = np.zeros(256, np.uint32)
+        for bit in range(8):
+            table ^= np.where(np.arange(256) >> bit & 1, matrix[8 * i + bit], 0).astype(np.uint32)
+        tables.append(table)
+    return tuple(tables)
+
+
+def _identity() -> np.ndarray:
+    return np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+def _byte_matrix() -> np.ndarray:
+    """What one zero byte makes of each bit."""
+    bits = _identity()
+    return _table()[bits & 0xFF] ^ (bits >> np.uint32(8))
+
+
+def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """matrix · each vector, over GF(2); a matrix is the images of the 32 bits."""
+    result = np.zeros_like(vectors)
+    for bit in range(32):
+        result ^= np.where(vectors >> np.uint32(bit) & 1, matrix[bit], 0).astype(np.uint32)
+    return result
