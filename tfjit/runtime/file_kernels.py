@@ -1,0 +1,138 @@
+"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names matched."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
+from tfjit.framework.dtypes import as_dtype
+from tfjit.runtime.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.resources import Variable
+
+
+def _texts(value: Any) -> list[str]:
+    """The elements of a string tensor."""
+    return [
+        item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item) for item in np.asarray(value, object).reshape(-1)
+    ]
+
+
+def _path(value: Any, what: str) -> str:
+    """A scalar file name. Raises InvalidArgumentError for another shape."""
+    names = _texts(value)
+    if np.shape(value) != ():
+        raise errors.InvalidArgumentError(None, None, f"{what} must be a scalar string, but it has shape {list(np.shape(value))}")
+    return names[0].removeprefix("file://")
+
+
+@contextlib.contextmanager
+def _system_errors(path: str) -> Any:
+    """What the operating system says of a path, in TensorFlow's classes."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise errors.NotFoundError(None, None, f"{error.filename or path}; No such file or directory") from None
+    except PermissionError as error:
+        raise errors.PermissionDeniedError(None, None, f"{error.filename or path}; Permission denied") from None
+    except OSError as error:
+        raise errors.FailedPreconditionError(None, None, f"{error.filename or path}; {error.strerror}") from None
+
+
+def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str, str]]:
+    names, specs = _texts(inputs[0]), _texts(inputs[1])
+    for what, value, given in (("tensor_names", inputs[0], names), ("shape_and_slices", inputs[1], specs)):
+        if np.ndim(value) != 1 or (count is not None and len(given) != count):
+            raise errors.InvalidArgumentError(
+                None, None, f"Input {what} should be a 1-D tensor of {count} elements, but it has shape {list(np.shape(value))}"
+            )
+    return list(zip(names, specs, strict=True))
+
+
+@runtime_kernel("SaveV2", expensive=True)
+def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is replaced when all is written."""
+    prefix = _path(inputs[0], "prefix")
+    values = [v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]]
+    with _system_errors(prefix), BundleWriter(prefix) as writer:
+        for (name, spec), value in zip(_names_and_specs(inputs[1:3], len(values)), values, strict=True):
+            if spec:
+                writer.add_slice(name, *parse_slice_spec(spec, name), value)
+            else:
+                writer.add(name, value)
+        writer.finish()
+    return ()
+
+
+@runtime_kernel("RestoreV2", expensive=True)
+def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one, DataLossError for a damaged one."""
+    prefix = _path(inputs[0], "prefix")
+    wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
+    with _system_errors(prefix):
+        reader = BundleReader(prefix)
+        outputs = []
+        for (name, spec), dtype in zip(wanted, ctx.attrs["dtypes"], strict=True):
+            stored, _ = reader.dtype_and_shape(name)
+            if stored != as_dtype(dtype):
+                raise errors.InvalidArgumentError(
+                    None, None, f"tensor_name = {name}; expected dtype {_short(dtype)} does not equal original dtype {_short(stored)}"
+                )
+            outputs.append(reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name))
+    return outputs
+
+
+def _short(dtype: Any) -> str:
+    """float32 is "float" in the messages of the runtime."""
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
+@runtime_kernel("MergeV2Checkpoints", expensive=True)
+def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Make one checkpoint of several; with delete_old_dirs the emptied folders go."""
+    prefixes = [name.removeprefix("file://") for name in _texts(inputs[0])]
+    destination = _path(inputs[1], "destination_prefix")
+    with _system_errors(destination):
+        merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False))
+        if ctx.attrs.get("delete_old_dirs", True):
+            for folder in {str(Path(prefix).parent) for prefix in prefixes} - {str(Path(destination).parent)}:
+                with contextlib.suppress(OSError):  # not empty: other files are not ours to delete
+                    os.rmdir(folder)
+    return ()
+
+
+@runtime_kernel("ReadFile", expensive=True)
+def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """A file's bytes."""
+    path = _path(inputs[0], "filename")
+    with _system_errors(path):
+        return (np.array(Path(path).read_bytes(), object),)
+
+
+@runtime_kernel("WriteFile", expensive=True)
+def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Write a string to a file, making its folder where it is missing."""
+    path = _path(inputs[0], "filename")
+    contents = np.asarray(inputs[1], object)
+    if contents.shape != ():
+        raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
+    with _system_errors(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(contents[()])
+    return ()
+
+
+@runtime_kernel("MatchingFiles", expensive=True)
+def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The files that the patterns match, sorted; one that two patterns match is there twice."""
+    found = sorted(path for pattern in _texts(inputs[0]) for path in glob.glob(pattern.removeprefix("file://")))
+    values = np.empty(len(found), object)
+    values[:] = [os.fsencode(path) for path in found]
+    return (values,)
