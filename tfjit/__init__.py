@@ -89,7 +89,6 @@ _MISSING = {
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
-    "Python functions in graphs": "numpy_function py_func",
     "sparse tensors": "SparseTensor SparseTensorValue sparse sparse_placeholder",
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",

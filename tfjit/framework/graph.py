@@ -58,6 +58,7 @@ class Graph(GraphScopes):
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
         self._container = ""
+        self.kept_alive: list[object] = []  # what nodes need of this process: their Python functions
 
     @property
     def version(self) -> int:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfjit.framework import py_functions
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import create
+from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail, shape_attr, unknown
 
@@ -207,3 +215,37 @@ register_op(
     stateful=True,
     shape=unknown,
 )
+
+
+def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype or a list of them) out.
+
+    A stateless function is called once for equal inputs. Shapes of the outputs are not known; a list of dtypes gives a list of tensors.
+    Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of other dtypes or another number of
+    them, and for the function's own TypeError and ValueError; OutOfRangeError for StopIteration; UnknownError for what else it raises.
+    """
+    if not callable(func):
+        raise TypeError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    several = isinstance(Tout, (list, tuple))
+    dtypes = [as_dtype(t) for t in (Tout if several else [Tout])]
+    token, keep = py_functions.register(func)
+    with name_scope(name, "PyFunc", list(inp)) as scope:
+        values = [convert_to_tensor(v) for v in inp]
+        operation = create(
+            "PyFunc" if stateful else "PyFuncStateless",
+            scope,
+            input=values,
+            token=token,
+            Tin=[v.dtype.base_dtype for v in values],
+            Tout=dtypes,
+        )
+    operation.graph.kept_alive.append(keep)
+    outputs = list(operation.outputs)
+    if several:
+        return outputs
+    return outputs[0] if outputs else operation
+
+
+def numpy_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """The same as `py_func`."""
+    return py_func(func, inp, Tout, stateful, name)
