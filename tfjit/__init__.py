@@ -12,6 +12,7 @@ newaxis = None  # in an index: a new axis of size 1
 # module -> the public names it has
 _HOMES = {
     "tfjit.client.session": "Session BaseSession InteractiveSession get_default_session",
+    "tfjit.client.patch": "patch_tensorflow",
     "tfjit.client.fetches": "register_session_run_conversion_functions",
     "tfjit.client.variables": (
         "Variable VariableAggregation VariableSynchronization disable_resource_variables enable_resource_variables "

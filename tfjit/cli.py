@@ -1,7 +1,7 @@
-"""The command line: `tfjit run | explain | inspect | demo`.
+"""The command line: `tfjit run | explain | inspect | demo`, and `tfjit script.py args...`.
 
-Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted. Results go to stdout, everything else to
-stderr.
+Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of a script, its own. Results go to stdout,
+everything else to stderr.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of this process) and return its exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given and (given[0] == "-m" or given[0].endswith(".py")):
+        return _run_program(given)
     parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(given)
     try:
         code: int = args.command(args)
         sys.stdout.flush()
@@ -66,8 +69,36 @@ def _failed(error: BaseException) -> int:
     return 1
 
 
+def _run_program(argv: list[str]) -> int:
+    """Run `script.py args...` or `-m module args...` as `python` would, with tfjit's sessions in TensorFlow's place."""
+    import runpy
+
+    from tfjit.client.patch import patch_tensorflow
+
+    as_module = argv[0] == "-m"
+    if as_module and len(argv) == 1:
+        print("tfjit: -m needs the name of a module", file=sys.stderr)
+        return 2
+    if not as_module and not Path(argv[0]).is_file():
+        print(f"tfjit: can't open file {argv[0]!r}: no such file", file=sys.stderr)
+        return 2
+    sys.argv[:] = argv[1:] if as_module else argv
+    with patch_tensorflow():
+        if as_module:
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(argv[0]).resolve().parent)
+            runpy.run_path(argv[0], run_name="__main__")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tfjit", description="Run TensorFlow 1 graphs, compiled with Numba.")
+    parser = argparse.ArgumentParser(
+        prog="tfjit",
+        description="Run TensorFlow 1 graphs, compiled with Numba.",
+        epilog="tfjit script.py [args...] and tfjit -m module [args...] run an unmodified TensorFlow 1 program on tfjit's sessions.",
+    )
     parser.add_argument("--version", action="version", version=f"tfjit {__version__}")
     commands = parser.add_subparsers(title="commands", dest="name", required=True, metavar="COMMAND")
 
