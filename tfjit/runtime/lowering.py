@@ -244,11 +244,11 @@ class Lowering:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for slot, dtype in enumerate(node.output_dtypes):
+                if dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
+                    raise NotStatic(f"{node.name} ({node.op}) makes a resource")
                 if dtype.is_ref:  # the reference passed through (Assign)
                     self.by_output[node.name, slot] = inputs[0]
                     outputs.append(inputs[0])
-                elif dtype.name == "resource":
-                    raise NotStatic(f"{node.name} ({node.op}) makes a resource")
                 else:
                     outputs.append(self._value(node, slot, "object", _static_shape(node, slot), first=position))
             spec = NodeSpec(node.name, node.op, node.attrs, tuple(v.spec for v in inputs), tuple(v.spec for v in outputs), constants)

@@ -343,10 +343,7 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
             done(result)
             return
         try:
-            columns = [
-                _stack([e[i] for e in result], dtype, shape, queue.pads)
-                for i, (dtype, shape) in enumerate(zip(queue.dtypes, queue.shapes, strict=True))
-            ]
+            columns = stack_components(queue, result)
         except ValueError as error:
             done(errors.InvalidArgumentError(None, None, str(error)))
             return
@@ -356,6 +353,14 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
         taken([])
     else:
         queue.dequeue(count, up_to, ctx.step.cancellation, taken)
+
+
+def stack_components(queue: Queue, elements: list[Element]) -> list[np.ndarray]:
+    """Each component of the elements along a new first dimension. Raises ValueError when their shapes differ."""
+    return [
+        _stack([e[i] for e in elements], dtype, shape, queue.pads)
+        for i, (dtype, shape) in enumerate(zip(queue.dtypes, queue.shapes, strict=True))
+    ]
 
 
 def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndarray:
