@@ -61,8 +61,8 @@ _HOMES = {
     "tfjit.framework.static_value": "get_static_value=constant_value",
     "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (
-        "AttrValue ConfigProto GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata RunOptions "
-        "SavedModel TensorInfo TensorProto"
+        "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata "
+        "RunOptions SavedModel Summary TensorInfo TensorProto"
     ),
 }
 _NAMES = {name.partition("=")[0]: (module, name.rpartition("=")[2]) for module, names in _HOMES.items() for name in names.split()}
@@ -72,6 +72,7 @@ _MODULES = {
     "dtypes": "tfjit.framework.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.initializers",
+    "summary": "tfjit.client.summary",
     "train": "tfjit.client.train",
 }
 _SUBMODULES = (
@@ -86,7 +87,6 @@ _MISSING = {
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
     "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
     "checkpoints and SavedModel": "saved_model",
-    "summaries": "summary Summary",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),

@@ -1,0 +1,80 @@
+"""Event files: read back by TensorFlow, damage found."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import tfjit
+from tfjit.framework.errors import DataLossError
+from tfjit.framework.records import pack_record, read_records
+
+tf1 = tf.compat.v1
+
+
+def events(path: Path) -> list[tf1.Event]:
+    return list(tf1.train.summary_iterator(str(path)))
+
+
+def test_tensorflow_reads_graph_and_run_metadata(tmp_path: Path) -> None:
+    with tfjit.Graph().as_default() as graph:
+        x = tfjit.placeholder(tfjit.float32, [None], name="x")
+        y = tfjit.tanh(x * 2.0, name="y")
+    writer = tfjit.summary.FileWriter(tmp_path / "log" / "run1", graph, filename_suffix=".v2")
+    metadata = tfjit.RunMetadata()
+    with tfjit.Session(graph=graph) as session:
+        session.run(y, {x: [1.0]}, options=tfjit.RunOptions(trace_level=tfjit.RunOptions.FULL_TRACE), run_metadata=metadata)
+    writer.add_run_metadata(metadata, "step 3", 3)
+    with pytest.raises(ValueError, match="already used"):
+        writer.add_run_metadata(metadata, "step 3", 4)
+    writer.add_summary(tf1.Summary(value=[tf1.Summary.Value(tag="loss", simple_value=0.5)]).SerializeToString(), 7)
+    writer.close()
+    (path,) = (tmp_path / "log" / "run1").iterdir()
+    assert path.name.startswith("events.out.tfevents.") and path.name.endswith(".v2")
+    version, drawn, run, summary = events(path)
+    assert version.file_version == "brain.Event:2"
+    assert {n.name: n.op for n in tf1.GraphDef.FromString(drawn.graph_def).node} == {op.name: op.type for op in graph.get_operations()}
+    assert (run.step, run.tagged_run_metadata.tag) == (3, "step 3")
+    theirs = tf1.RunMetadata.FromString(run.tagged_run_metadata.run_metadata)
+    assert "y" in {s.node_name for d in theirs.step_stats.dev_stats for s in d.node_stats} or theirs.step_stats.dev_stats
+    assert (summary.step, summary.summary.value[0].tag, summary.summary.value[0].simple_value) == (7, "loss", 0.5)
+    assert abs(version.wall_time - time.time()) < 600
+
+
+def test_a_graph_of_tensorflow_and_a_reopened_writer(tmp_path: Path) -> None:
+    with tf1.Graph().as_default() as graph:
+        tf.constant(1, name="c")
+    with tfjit.summary.FileWriter(tmp_path) as writer:
+        writer.add_graph(graph)
+        writer.flush()
+        writer.add_graph(None, graph_def=graph.as_graph_def())
+        writer.add_session_log(tf1.SessionLog(status=tf1.SessionLog.START), 2)
+    writer.add_graph(graph)  # closed: not written
+    first = writer.path
+    writer.reopen()
+    writer.add_graph(graph)
+    writer.close()
+    assert len(events(first)) == 4
+    assert events(first)[3].session_log.status == tf1.SessionLog.START
+    assert len(events(writer.path)) == 2
+    with pytest.raises(TypeError, match="must be an instance of `Graph`"):
+        writer.add_graph(3)
+
+
+def test_records() -> None:
+    data = [b"", b"x" * 1000, b"\0\xff"]
+    whole = b"".join(map(pack_record, data))
+    assert list(read_records(io.BytesIO(whole), "f")) == data
+    for at in range(0, len(whole), 5):
+        damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        with pytest.raises(DataLossError, match="f: corrupted record"):
+            list(read_records(io.BytesIO(damaged), "f"))
+    for end in range(1, len(whole)):
+        if end in (16, 16 + 1016):
+            continue  # between records
+        with pytest.raises(DataLossError, match="f: "):
+            list(read_records(io.BytesIO(whole[:end]), "f"))
