@@ -135,3 +135,9 @@ class FileWriter:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def __getattr__(name: str) -> Any:
+    operations = ("audio", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text")
+    reason = ": summary operations are not supported yet" if name in operations else ""
+    raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}{reason}")
