@@ -75,6 +75,7 @@ class _Background:
                 job, share = self._jobs.popleft()
                 with pace.background(share):
                     job()
+                del job, share  # a session that nobody has any more must not live until the next job comes
 
     def _before_fork(self) -> None:
         self._busy.acquire()
