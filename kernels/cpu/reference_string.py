@@ -38,7 +38,7 @@ def _scalar(value: Any, what: str) -> bytes:
     array = np.asarray(value, object)
     if array.shape != ():
         raise InvalidArgumentError(None, None, f"{what} must be scalar, but received {list(array.shape)}")
-    item: bytes = array[()]
+    item: bytes = array.item()
     return item
 
 

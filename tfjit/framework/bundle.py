@@ -106,7 +106,8 @@ class BundleWriter:
     def _entry(self, dtype: DType, shape: tuple[int, ...]) -> Any:
         from tfjit.protos import BundleEntryProto
 
-        entry = BundleEntryProto(dtype=dtype.as_datatype_enum)
+        entry = BundleEntryProto()
+        entry.dtype = dtype.as_datatype_enum  # type: ignore[assignment]  # the stubs want their own int
         entry.shape.SetInParent()
         shapes.fill_proto(entry.shape, shape)
         return entry
@@ -298,7 +299,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
         raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: none of the {len(prefixes)} checkpoints to merge is there")
     total = sum(reader.shards for reader in readers)
     merged: dict[bytes, Any] = {}
-    moves = []
+    moves: list[str] = []
     for reader in readers:
         first = len(moves)
         moves += [data_file(reader.prefix, shard, reader.shards) for shard in range(reader.shards)]
@@ -322,7 +323,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
         os.unlink(f"{reader.prefix}.index")
 
 
-def _encode_strings(value: np.ndarray) -> tuple[list[bytes], int]:
+def _encode_strings(value: np.ndarray) -> tuple[list[Any], int]:
     items = [as_bytes(item) for item in value.reshape(-1)]
     crc = crc32c(b"".join(struct.pack("<I" if len(item) < 1 << 32 else "<Q", len(item)) for item in items))
     check = struct.pack("<I", masked(crc))

@@ -49,7 +49,8 @@ def _of_tensorflow(function: Any) -> Callable[..., Any]:
     """tf.py_function's are called with eager tensors, tf.numpy_function's with arrays."""
     script_ops: Any = sys.modules["tensorflow.python.ops.script_ops"]
     if not isinstance(function, script_ops.EagerFunc):
-        return function  # type: ignore[no-any-return]
+        plain: Callable[..., Any] = function
+        return plain
     context: Any = sys.modules["tensorflow.python.eager.context"]
     ops: Any = sys.modules["tensorflow.python.framework.ops"]
 

@@ -125,7 +125,8 @@ def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
     with _system_errors(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(contents[()])
+        data: bytes = contents.item()
+        Path(path).write_bytes(data)
     return ()
 
 
