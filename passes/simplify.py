@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.passes.batch_norm import decompose_batch_norm
 from tfjit.passes.context import PassContext
+from tfjit.passes.einsum import lower_einsum
 from tfjit.passes.evaluate import CONTROL_FLOW
 from tfjit.passes.matrix_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.rewrite import NotSimplified, add_constant, constant, drop, is_static, same_shape, tensor_dtype, tensor_shape
@@ -22,7 +23,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y      After:  x -> y
     Keeps: every value bit by bit (batch norm with constant statistics excepted: it becomes a multiply and an add; and products that
-    read a transposed operand in its place: their sums may be rounded elsewhere), names of
+    read a transposed operand in its place, and those of Einsum: their sums may be rounded elsewhere), names of
     fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
@@ -312,6 +313,7 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(_concat_one, "Concat", "ConcatV2")
     add(_sum_of_one, "AddN", "AccumulateNV2")
     add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
+    add(lower_einsum, "Einsum")
     add(absorb_transposes, *PRODUCTS)
     add(decompose_batch_norm, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
     return rules
