@@ -45,7 +45,8 @@ class Member:
 class FusedGroup:
     """Nodes that run as one.
 
-    kind: the template that serves it: "loop", "reduce", "rows", "matmul", "attention", "conv2d", "depthwise".
+    kind: the template that serves it: "loop", "reduce", "rows", "matmul", "attention", "conv2d", "depthwise",
+    "pool_gradient".
     members: the original nodes in an order of execution.
     inputs: the external inputs; outputs: what the group gives, by value.
     constants: values of CONSTANT refs.

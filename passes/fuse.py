@@ -11,15 +11,19 @@ from tfjit.passes.fuse_copies import Chosen, copy_cheap_values
 from tfjit.passes.fuse_drafts import MAX_MEMBERS, Draft, Drafts
 from tfjit.passes.fuse_groups import GroupMaker
 from tfjit.passes.fuse_padding import absorb_padding
+from tfjit.passes.fuse_pool_gradient import find_pool_gradients, may_hold_pool_gradient
 from tfjit.passes.fuse_roles import ANCHOR_KINDS, RoleFinder
 from tfjit.passes.view import SINK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tfjit.kernels.group import FusedGroup
     from tfjit.passes.context import PassContext
     from tfjit.passes.view import DataflowGraph, Node
+
+    Finder = Callable[[DataflowGraph, Drafts, GroupMaker, PassContext], list[tuple[str, list[str]]]]
+    """Finds (anchor, members in order) of every group of a fixed form."""
 
 MAX_OUTPUTS: Final = 12
 MAX_INPUTS: Final = 24
@@ -36,6 +40,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
     What fuses: zero padding into the convolution it feeds; the two products of an attention with the softmax between them;
+    the gradient of maximum pooling with those of the ReLU and the bias before it;
     elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the same rows
     (softmax, layer norm), with each other; reductions of one tensor over the same axes, a variance with its mean among them.
     Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
@@ -45,7 +50,9 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     absorb_padding(graph, ctx)
     if may_hold_attention(graph):
-        _Fuser(graph, ctx).rewrite_attention()
+        _Fuser(graph, ctx).rewrite_found("attention", find_attention)
+    if may_hold_pool_gradient(graph):
+        _Fuser(graph, ctx).rewrite_found("pool_gradient", find_pool_gradients)
     fuser = _Fuser(graph, ctx)
     for name in graph.topological_order():
         fuser.add(graph.node(name))
@@ -185,12 +192,12 @@ class _Fuser:
         unneeded = copy_cheap_values(chosen, self.drafts, self.roles, self.maker, self.ctx)
         self._put(chosen, unneeded)
 
-    def rewrite_attention(self) -> None:
-        """Put `_Fused` nodes in place of the attentions of a graph that no node has been taken from yet."""
+    def rewrite_found(self, kind: str, find: Finder) -> None:
+        """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is fixed."""
         for name in self.graph.topological_order():
             self.drafts.add(self.graph.node(name))
-        found = find_attention(self.graph, self.drafts, self.maker, self.ctx)
-        self._put([Chosen("attention", anchor, members) for anchor, members in found], [])
+        found = find(self.graph, self.drafts, self.maker, self.ctx)
+        self._put([Chosen(kind, anchor, members) for anchor, members in found], [])
 
     def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
         made = []

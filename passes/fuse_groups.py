@@ -173,6 +173,10 @@ class GroupMaker:
             from tfjit.kernels.cpu.attention import attention_call
 
             attention_call(group)
+        elif group.kind == "pool_gradient":
+            from tfjit.kernels.cpu.pool_grad import pool_gradient_call
+
+            pool_gradient_call(group)
         elif group.kind == "rows":
             from tfjit.kernels.cpu.row_program import row_program
 
@@ -208,6 +212,7 @@ def _described(group: FusedGroup) -> FusedGroup:
         "loop": f"{rest + 1} elementwise nodes in one loop",
         "rows": f"{rest + 1} nodes along the same rows, one pass while a row is in cache",
         "attention": f"{rest + 1} nodes of an attention, whose scores stay in cache",
+        "pool_gradient": f"{rest} {nodes} after {anchor.op} {anchor.name} in the same pass",
         "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
     }
     reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.kernels.registry import Launch, NativeCall, Pointer, Word
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -22,6 +23,18 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def moved_pointer(word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer], temps: int, constants: int) -> Pointer:
+    """A pointer of a call that becomes part of another: its inputs and outputs lie at these places, and its scratch buffers and
+    constants come after so many others.
+    """
+    if word.kind in ("in", "out"):
+        target = (ins if word.kind == "in" else outs)[word.index]
+        return replace(target, offset=target.offset + word.offset) if word.offset else target
+    if word.kind == "temp":
+        return replace(word, index=temps + word.index)
+    return replace(word, index=constants + word.index) if word.kind == "const" else word
 
 
 class CallBuilder:
@@ -54,6 +67,16 @@ class CallBuilder:
     def launch(self, launch: Launch) -> None:
         """Append a launch."""
         self._launches.append(launch)
+
+    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
+        """Add the launches of another call, whose inputs and outputs lie at these places."""
+
+        def moved(word: Word) -> Word:
+            return moved_pointer(word, ins, outs, len(self._temps), len(self._constants)) if isinstance(word, Pointer) else word
+
+        self._launches += [replace(launch, words=tuple([moved(w) for w in launch.words])) for launch in call.launches]
+        self._temps += call.temp_bytes
+        self._constants += call.constants
 
     def finish(self, bytes_moved: int = 0, flops: int = 0) -> NativeCall:
         """The finished call."""

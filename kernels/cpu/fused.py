@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.pace import breathe
+from tfjit.kernels.cpu.call_builder import moved_pointer
 from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
 from tfjit.kernels.registry import (
@@ -184,7 +185,8 @@ class _Chain:
     def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str) -> None:
         """Add the launches of a member, whose name errors give, its inputs and outputs lying at these places."""
         for launch in call.launches:
-            words = tuple([self._moved(w, ins, outs) if isinstance(w, Pointer) else w for w in launch.words])
+            after = len(self.temps), len(self.constants)
+            words = tuple([moved_pointer(w, ins, outs, *after) if isinstance(w, Pointer) else w for w in launch.words])
             errors = launch.errors
             if errors:
                 suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")  # it goes through str.format
@@ -194,16 +196,6 @@ class _Chain:
         self.constants += call.constants
         self.bytes_moved += call.bytes_moved
         self.flops += call.flops
-
-    def _moved(self, word: Pointer, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> Pointer:
-        if word.kind in ("in", "out"):
-            target = (ins if word.kind == "in" else outs)[word.index]
-            return replace(target, offset=target.offset + word.offset) if word.offset else target
-        if word.kind == "temp":
-            return replace(word, index=len(self.temps) + word.index)
-        if word.kind == "const":
-            return replace(word, index=len(self.constants) + word.index)
-        return word
 
 
 def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None) -> NativeCall:
@@ -265,6 +257,10 @@ def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall
         from tfjit.kernels.cpu.attention import attention_call
 
         return attention_call(group)
+    if group.kind == "pool_gradient":
+        from tfjit.kernels.cpu.pool_grad import pool_gradient_call
+
+        return pool_gradient_call(group)
     return _anchored(group, known)
 
 

@@ -15,29 +15,11 @@ from tfjit.kernels.cpu.epilogue import epilogue_text
 from tfjit.kernels.cpu.pool_grad import spread_call
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import Tile, tile_of
-from tfjit.kernels.cpu.window import Layout, Window, layout_of
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
+from tfjit.kernels.cpu.window import Window, pool_layout
+from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
 _CHANNEL_BLOCK: Final = 64  # channels of a unit of work where there are few images to share
-
-
-def pool_layout(node: NodeSpec, first: int) -> Layout:
-    """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises Unsupported."""
-    sizes: dict[str, list[int]] = {}
-    if len(node.inputs) > first:
-        if not {first, first + 1} <= node.constants.keys():
-            raise Unsupported("window sizes that are not known while planning")
-        sizes = {"ksize": node.constants[first].tolist(), "strides": node.constants[first + 1].tolist()}
-    try:
-        layout = layout_of(node.attrs, **sizes)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
-    if not layout.channels_last:
-        raise Unsupported("NCHW")
-    if layout.depth_size != 1 or layout.depth_stride != 1:
-        raise Unsupported("windows over channels")
-    return layout
 
 
 def _pool(node: NodeSpec, op: str) -> NativeCall:

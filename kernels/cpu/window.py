@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.kernels.registry import NodeSpec, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +136,21 @@ def layout_of(attrs: Mapping[str, Any], strides: Sequence[int] | None = None, ks
         depth_stride=strides[c],
         depth_size=sizes[c],
     )
+
+
+def pool_layout(node: NodeSpec, first: int) -> Layout:
+    """Layout of a pooling node; `first` is the input that holds ksize in the V2 forms. Raises Unsupported."""
+    sizes: dict[str, list[int]] = {}
+    if len(node.inputs) > first:
+        if not {first, first + 1} <= node.constants.keys():
+            raise Unsupported("window sizes that are not known while planning")
+        sizes = {"ksize": node.constants[first].tolist(), "strides": node.constants[first + 1].tolist()}
+    try:
+        layout = layout_of(node.attrs, **sizes)
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
+    if not layout.channels_last:
+        raise Unsupported("NCHW")
+    if layout.depth_size != 1 or layout.depth_stride != 1:
+        raise Unsupported("windows over channels")
+    return layout
