@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
 _UNROLL = 4
+_LINE = 64  # bytes of a cache line
 
 
 def _const(value: int) -> ir.Constant:
@@ -75,6 +76,12 @@ class VectorBuilder:
         """Lanes below `count`, an int64 that may be negative."""
         indices = ir.VectorType(_I32, self.lanes)
         return self.b.icmp_signed("<", ir.Constant(indices, list(range(self.lanes))), self.splat(self.b.trunc(count, _I32), indices))
+
+    def prefetch_to_write(self, address: ir.Value, offset: int = 0) -> None:
+        """Have the line at address + offset on its way to the first-level cache, to be written there."""
+        pointer = _I8.as_pointer()
+        hint = self.function("llvm.prefetch.p0", ir.VoidType(), [pointer, _I32, _I32, _I32])
+        self.b.call(hint, [self._pointer(address, offset, _I8), *(ir.Constant(_I32, value) for value in (1, 3, 1))])
 
     def masked_store(self, value: ir.Value, address: ir.Value, mask: ir.Value, offset: int = 0) -> None:
         """Write the lanes of the mask."""
@@ -219,6 +226,10 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
                             value = b.fadd(v.masked_load(row, masks[j], j * v.bytes), value)
                         v.masked_store(value, row, masks[j], j * v.bytes)
 
+        # what is about to be written comes from farther caches while the sum is worked out
+        for r in range(height):
+            for line in range(0, row_bytes, _LINE):
+                v.prefetch_to_write(b.add(c, b.mul(stride_c, _const(r))), line)
         # packed columns beyond ncols are zero, so that one sum serves both; a matrix in place must not be read there
         common = total(None) if packed else None
         with b.if_else(b.icmp_signed(">=", ncols, _const(vectors * lanes))) as (full, part):
