@@ -177,6 +177,7 @@ def batch_matmul_call(
     k_y, n = y.shape[-2:] if not adj_y else y.shape[-1:-3:-1]
     if k != k_y:
         raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
+    adj_x = adj_x and m > 1  # a column lies in memory as a row does, which a B in place wants
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     products = math.prod(batch) * m * n
     if products == 0:

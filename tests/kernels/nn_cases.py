@@ -153,6 +153,8 @@ def matmul_cases() -> tuple[Case, ...]:
         Case("BatchMatMulV2", ((0, 5, 7), (7, 4))),
         Case("BatchMatMul", ((3, 14, 70), (3, 70, 33))),
         Case("BatchMatMulV2", ((3, 2, 20), (3, 20, 300))),
+        Case("BatchMatMulV2", ((3, 20, 1), (3, 20, 300)), {"adj_x": True, "adj_y": False}),
+        Case("BatchMatMulV2", ((4, 20, 1), (20, 70)), {"adj_x": True, "adj_y": False}),
         Case("BatchMatMulV3", ((3, 14, 70), (1, 33, 70)), {"adj_y": True, "Tout": "float32"}),
         Case("BatchMatMulV2", ((5, 7), (7, 4))),
     ]

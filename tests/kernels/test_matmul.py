@@ -46,6 +46,16 @@ def test_one_row_by_a_transposed_matrix_with_epilogue(name: str) -> None:
     native_nn.check_epilogue(name, call, inputs, native_nn.expected(epilogue, a.astype(np.float64) @ b.T, operands))
 
 
+def test_a_transposed_column_by_a_matrix_packs_nothing() -> None:
+    rng = np.random.default_rng(7)
+    a, b = rng.standard_normal((70, 1)).astype(np.float32), rng.standard_normal((70, 43)).astype(np.float32)
+    call = matmul.matmul_call(native_nn.specs(a, b), transpose_a=True)
+    assert len(call.launches) == 1
+    wanted = a.astype(np.float64).T @ b
+    (found,) = NativeRunner(call, [a, b], native_nn.specs(wanted.astype(np.float32))).run()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_batch_matmul_with_epilogue() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.standard_normal((3, 2, 17, 8)).astype(np.float32), rng.standard_normal((2, 8, 33)).astype(np.float32)
