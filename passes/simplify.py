@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.passes.batch_norm import decompose_batch_norm
+from tfjit.passes.batch_norm_training import decompose_batch_norm_grad, decompose_batch_norm_training
 from tfjit.passes.context import PassContext
 from tfjit.passes.einsum import lower_einsum
 from tfjit.passes.evaluate import CONTROL_FLOW
@@ -22,7 +23,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     """Apply the local rules once to every node, inputs first, so that chains collapse in one walk.
 
     Before:  x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y      After:  x -> y
-    Keeps: every value bit by bit (batch norm with constant statistics excepted: it becomes a multiply and an add; and products that
+    Keeps: every value bit by bit (batch norm excepted, which becomes reductions and elementwise operations; and products that
     read a transposed operand in its place, and those of Einsum: their sums may be rounded elsewhere), names of
     fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
@@ -315,7 +316,9 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
     add(lower_einsum, "Einsum")
     add(absorb_transposes, *PRODUCTS)
-    add(decompose_batch_norm, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+    for rule in (decompose_batch_norm, decompose_batch_norm_training):
+        add(rule, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+    add(decompose_batch_norm_grad, "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
     return rules
 
 

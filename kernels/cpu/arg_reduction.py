@@ -15,6 +15,9 @@ from tfjit.kernels.source import KernelSource, Source
 
 COLUMNS: int = 1024
 """Inner positions that are followed side by side."""
+SHORT: int = 192
+"""Rows up to this length are followed one element after the other: several rows are in flight at a time, while a row's extreme, searched
+for afterwards, ends in a jump that no processor foresees."""
 
 
 def _start(largest: bool, dtype: DType) -> str:
@@ -49,6 +52,18 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
             s.line("first = outer * chunk // nchunks")
             s.line("count = outer * (chunk + 1) // nchunks - first")
             s.line(f"y_p = {access.pointer(index, 'y_at')}")
+            with s.block(f"if length <= {SHORT}:"):
+                with s.block("for u in range(count):"):
+                    s.line(f"x_p = {access.pointer(dtype, f'x_at + (first + u) * length * {size}')}")
+                    s.line(f"best = {start}")
+                    s.line("at = 0")
+                    with s.block("for i in range(length):"):
+                        s.line(f"v = {_loaded(dtype, 'ld(x_p, i)')}")
+                        s.line(f"wins = v {better} best")
+                        s.line("best = select(wins, v, best)")
+                        s.line("at = select(wins, i, at)")
+                    s.line("st(y_p, first + u, at)")
+                s.line("return")
             with s.block("for u in range(count):"):
                 s.line(f"x_p = {access.pointer(dtype, f'x_at + (first + u) * length * {size}')}")
                 s.line(f"best = {start}")
@@ -104,10 +119,12 @@ def _arg(spec: NodeSpec) -> NativeCall:
     if y.size == 0:
         return NativeCall(())
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-    cost = costs.FIXED_NS + x.size * (0.3 if inner > 1 else 0.15) + 20.0 * outer + costs.traffic_ns(x.nbytes)
+    along_inner, short = inner == 1, length <= SHORT
+    each = 0.3 if not along_inner else 0.8 if short else 0.15
+    cost = costs.FIXED_NS + x.size * each + (5.0 if short else 20.0) * outer + costs.traffic_ns(x.nbytes)
     units = outer * (-(-inner // COLUMNS) if inner > 1 else 1)
     chunks = costs.chunks_for(cost, units)
-    source = arg_source(spec.op == "ArgMax", x.dtype, y.dtype, inner == 1)
+    source = arg_source(spec.op == "ArgMax", x.dtype, y.dtype, along_inner)
     words: tuple[int | Pointer, ...] = (outer, length, inner, Pointer("in", 0), Pointer("out", 0))
     temps: tuple[int, ...] = ()
     if inner > 1:

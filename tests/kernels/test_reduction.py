@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_refused() -> None:
         g.run("reduce", reduce_call, centred)
 
 
-@pytest.mark.parametrize("shape", [(7,), (5, 3), (3, 5, 7), (100, 2000), (3, 400, 5)], ids=str)
+@pytest.mark.parametrize("shape", [(7,), (5, 3), (3, 5, 7), (100, 2000), (3, 400, 5), (9, 192), (9, 193)], ids=str)
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
 def test_arg_reductions(op: str, shape: tuple[int, ...], dtype: str) -> None:
