@@ -190,7 +190,10 @@ def prune(directory: Path, limit_bytes: int) -> int:
         for mtime, size, path in sorted(found):
             if total <= limit_bytes // 2 or mtime >= old:
                 break
-            if path.endswith(".o"):
+            if path.endswith(".plan"):
+                leftovers.append(path)
+                total -= size
+            elif path.endswith(".o"):
                 leftovers += [path, path[:-2] + ".py"]
                 total -= size
                 dropped += 1

@@ -90,6 +90,7 @@ class KernelStore:
         self._loaded: dict[KernelSource, dict[str, int]] = {}
         self._refused: dict[KernelSource, str] = {}
         self._withheld: set[KernelSource] = set()
+        self.ir_keys: set[str] = set()  # names on disk of what `load_ir` has loaded
         self._reset()
 
     def _reset(self) -> None:
@@ -154,6 +155,23 @@ class KernelStore:
             self._load_or_queue(new)
         return all(source in self._loaded for source in wanted)
 
+    def load_present(self, sources: Iterable[KernelSource]) -> bool:
+        """Load what the disk holds before it returns, and ask nobody for the rest. True when all are loaded."""
+        wanted = list(dict.fromkeys(sources))
+        directory = self.directory
+        for source in wanted:
+            if source in self._loaded or source in self._refused:
+                continue
+            key = cache_key(source)
+            if directory is None or not (directory / f"{key}.o").exists():
+                continue
+            with self._lock:
+                claimed = bool(self._claim([source]))
+            if claimed and not self._load_from_disk(source, key):
+                with self._lock:
+                    self._pending.pop(source, None)
+        return all(source in self._loaded for source in wanted)
+
     # caller holds the lock
     def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
         if self._closed:
@@ -183,6 +201,7 @@ class KernelStore:
         """
         key = text_key(text, sorted(functions))
         path = self.directory / f"{key}.o" if self.directory else None
+        self.ir_keys.add(key)
         if path is not None:
             try:
                 return loader.load(ObjectFile.decode(path.read_bytes()))

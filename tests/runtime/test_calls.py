@@ -13,7 +13,7 @@ import tensorflow as tf
 import tfjit
 from tfjit.framework import errors
 from tfjit.kernels.store import store
-from tfjit.runtime import calls
+from tfjit.runtime import calls, plan_record
 from tfjit.runtime import plan as plan_module
 from tfjit.runtime.plan import Variant
 from tfjit.runtime.step import Step
@@ -116,6 +116,7 @@ def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
+    monkeypatch.setattr(plan_record, "read", lambda key: None)  # as with an empty cache
     jobs: list[Any] = []
     monkeypatch.setattr(plan_module._BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tfjit.framework import errors
 from tfjit.framework.dtypes import DType
 from tfjit.framework.shape import Shape
-from tfjit.kernels.intraop import get_pool
+from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
+from tfjit.runtime import plan_record, state_kernels
 from tfjit.runtime import pool as inter_op
-from tfjit.runtime import state_kernels
 from tfjit.runtime.backend import BackendSession, Runner
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.device import DeviceManager, device_type_priorities
@@ -186,12 +186,15 @@ class DirectSession(BackendSession):
                 raise_unplaced(graph, graph)
         return build(graph, spec, options, self.graph_lock)
 
-    def count_nodes(self, spec: RunSpec) -> int:
-        """How many nodes a run needs."""
+    def survey(self, spec: RunSpec) -> tuple[int, str]:
+        """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
         from tfjit.passes.prune import needed_nodes
 
         with self.graph_lock:
-            return len(needed_nodes(self.graph, spec)[0]) if self.graph is not None else 0
+            if self.graph is None:
+                return 0, ""
+            names = needed_nodes(self.graph, spec)[0]
+            return len(names), plan_record.fingerprint(self.graph, spec, names) if len(names) <= plan_record.MAX_NODES else ""
 
     def find_variable(self, node: Node) -> Variable:
         """The Variable of a variable node."""
@@ -199,8 +202,12 @@ class DirectSession(BackendSession):
 
     def step_environment(self, device: str) -> StepEnvironment:
         """What a static step on `device` needs."""
-        pool = get_pool(self.threads) if self.threads > 1 else None
-        return StepEnvironment(self.devices.lookup(device), self.state, pool, self.threads, self.recycler, store.lookup)
+        threads = self.threads
+
+        def pool() -> IntraOpPool | None:
+            return get_pool(threads) if threads > 1 else None
+
+        return StepEnvironment(self.devices.lookup(device), self.state, pool, threads, self.recycler, store.lookup)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""

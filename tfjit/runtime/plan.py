@@ -2,7 +2,8 @@
 
 A variant starts on reference kernels. After its first run the native calls are built and their code compiled (or loaded from disk)
 behind the caller's back; then its step is replaced by the compiled one. A graph with many groups of small tensors first gets a step of
-the kernels that its nodes share (calls.py).
+the kernels that its nodes share (calls.py). A plan that a process has had compiled before starts with its compiled step, where
+plan_record.py says that all its kernels are there.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit.framework import errors, pace
 from tfjit.kernels.store import store
+from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, build_calls, sources
 from tfjit.runtime.config import jit_mode
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.direct_session import DirectSession
     from tfjit.runtime.executor import DataflowPlan
+    from tfjit.runtime.plan_record import PlanRecord
     from tfjit.runtime.pool import ThreadPool
 
 log = logging.getLogger("tfjit.plan")
@@ -121,16 +126,27 @@ class Variant:
         self._lock = threading.Lock()
         self._slow_runs = 0  # not by a compiled step, since a background job last asked
         self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
+        self._fingerprint = ""
+        self._made_ms = 0.0  # processor time of passes, builders and layouts
+        self._slow_ms = float("inf")  # the fastest run without compiled code
         session = plan.session
         spec = plan.spec(feed_shapes)
         mode = jit_mode(session.config)
-        if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1 and session.count_nodes(spec) > QUICK_NODES:
-            self.partitions, _ = session.build_partitions(spec, quick=True)
-            self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
-            self._later = self._optimize_and_upgrade
-            return
+        known: PlanRecord | None = None
+        if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
+            nodes, self._fingerprint = session.survey(spec)
+            if self._fingerprint:
+                known = plan_record.read(self._fingerprint)
+            if nodes > QUICK_NODES and (known is None or not known.pays_soon):
+                self.partitions, _ = session.build_partitions(spec, quick=True)
+                self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
+                self._later = self._optimize_and_upgrade
+                return
         self._optimize()
         if self.lowered is None:
+            self.compile_done.set()
+        elif known is not None and self._all_on_disk():
+            self._take(self._make_step())
             self.compile_done.set()
         elif mode == "lazy":
             self.step = self._make_step()  # not `inline`: its runs are counted
@@ -161,8 +177,30 @@ class Variant:
         self.step = step
         self.inline = None if step.needs_context else step
 
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._made_ms += (time.thread_time() - began) * 1e3
+
+    def _all_on_disk(self) -> bool:
+        """Build the calls and load their code, compiling nothing. False when something is missing: `_upgrade` sees to it."""
+        assert self.lowered is not None
+        try:
+            self.calls = build_calls(self.lowered)
+        except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
+            log.debug("plan %s: %s", self.plan.name, error)
+            return False
+        return store.load_present(sources(i.call for i in self.lowered.instructions))
+
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
+        with self._timed():
+            self._run_passes()
+
+    def _run_passes(self) -> None:
         plan, session = self.plan, self.plan.session
         self.partitions, self.report = session.build_partitions(plan.spec(self.feed_shapes))
         if not session.straight_line:
@@ -195,7 +233,8 @@ class Variant:
     def _upgrade(self) -> None:
         try:
             assert self.lowered is not None
-            self.calls = build_calls(self.lowered)
+            with self._timed():
+                self.calls = build_calls(self.lowered)
             instructions = self.lowered.instructions
             soon = sources(i.one_by_one or i.call for i in instructions)
             all_of_them = sources(i.call for i in instructions)
@@ -210,7 +249,7 @@ class Variant:
             self._await(all_of_them)
 
     def _await(self, wanted: list[KernelSource]) -> None:
-        store.when_ready(wanted, lambda: self._submit(self._swap))
+        store.when_ready(wanted, lambda: self._submit(lambda: self._swap(wanted)))
 
     def _swap_early(self, wanted: list[KernelSource]) -> None:
         store.load(wanted)  # what the disk has
@@ -222,9 +261,12 @@ class Variant:
                 return
         self._await(wanted)
 
-    def _swap(self) -> None:
+    def _swap(self, kernels: list[KernelSource]) -> None:
         try:
-            self._swap_step()
+            with self._timed():
+                self._swap_step()
+            if self._fingerprint and kernels and all(store.lookup(source) is not None for source in kernels):
+                plan_record.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
         except BaseException as error:
             self._fail(error)
             return
@@ -262,9 +304,11 @@ class Variant:
             with self.plan.session.step_context() as made:
                 return self.run(values, made, pool)
         self._slow_runs += 1
+        began = time.perf_counter()
         try:
             return self._run_in(context, values, pool)
         finally:
+            self._slow_ms = min(self._slow_ms, (time.perf_counter() - began) * 1e3)
             if self._later is not None:
                 self.upgrade()
 

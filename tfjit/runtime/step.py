@@ -42,11 +42,14 @@ class Reroute(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepEnvironment:
-    """What a step needs from its session. threads: intra-op threads. addresses: compiled entries of a source, or None."""
+    """What a step needs from its session. addresses: compiled entries of a source, or None.
+
+    threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
+    """
 
     device: Device
     session: SessionState
-    pool: IntraOpPool | None
+    pool: Callable[[], IntraOpPool | None]
     threads: int
     recycler: OutputRecycler
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
@@ -263,7 +266,7 @@ class _Layout:
                 else:
                     self.words.append(_signed(word))
             chunks = launch.chunks
-            if self.env.threads <= 1 or self.env.pool is None:
+            if self.env.threads <= 1:
                 chunks = 1
             else:
                 chunks = min(chunks, CHUNKS_PER_THREAD * self.env.threads)
@@ -607,7 +610,8 @@ class _Layout:
         for word, offset in self.arena_words:
             words[word] = base + offset
         address = words.ctypes.data
-        ticks_per_ns = walker.ticks_per_second() * 1e-9 if self.env.pool is not None else 0.0
+        pool = self.env.pool() if self.stretches else None
+        ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
         scope["w"], scope["arena"], scope["constants"] = words, arena, self.constants
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
@@ -618,7 +622,7 @@ class _Layout:
                 patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
                 costs=[int(launch.cost_ns * ticks_per_ns) for _, launch in stretch.owners],
                 release_gil=stretch.cost_ns > KEEP_GIL_NS,
-                pool=self.env.pool.state_address if self.env.pool is not None else 0,
+                pool=pool.state_address if pool is not None else 0,
             )
             scope[f"t{k}"] = table.words
         for name, (offset, value) in self.views.items():

@@ -1,0 +1,109 @@
+"""A process that finds a plan's kernels on disk serves its first run by them; one that does not, by references."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit
+from tfjit.runtime import plan_record
+from tfjit.runtime.plan_record import PlanRecord
+
+_PROCESS = """
+import json, sys
+import numpy as np
+import tfjit
+from tfjit.kernels.store import store
+with tfjit.Graph().as_default() as graph:
+    x = tfjit.placeholder(tfjit.float32, [None, 6], name="x")
+    y = tfjit.tanh(x) * x + 1.0
+    for n in range(int(sys.argv[1])):
+        y = tfjit.cumsum(y * 0.5, name=f"c{n}")
+    tfjit.matmul(y, tfjit.constant(np.eye(6, dtype="f4")), name="out")
+with tfjit.Session(graph=graph) as session:
+    feed = {"x:0": np.linspace(-1, 1, 24, dtype="f4").reshape(4, 6)}
+    first = session.run("out:0", feed)
+    (plan,) = session._backend._plans.values()
+    (variant,) = plan.variants.values()
+    found = {"compiled": variant.inline is not None, "native": variant.step is not None and variant.step.native}
+    assert variant.compile_done.wait(200) and variant.failure is None
+    found |= {"later": variant.inline is not None, "requests": store.counters.misses, "damaged": store.counters.damaged}
+    np.testing.assert_allclose(session.run("out:0", feed), first, 1e-5, 1e-6)
+print(json.dumps(found | {"values": first.tolist()}))
+"""
+
+
+def run(cache: Path, length: int = 2, jit: str = "lazy") -> dict[str, Any]:
+    """What a process of its own with that cache directory says of its first run. length: of a chain in its graph."""
+    environment = os.environ | {"TFJIT_CACHE_DIR": str(cache), "TFJIT_JIT": jit}
+    done = subprocess.run([sys.executable, "-c", _PROCESS, str(length)], env=environment, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_warm_cache_serves_the_first_run(tmp_path: Path) -> None:
+    cold = run(tmp_path)
+    assert (cold["compiled"], cold["native"], cold["later"]) == (False, False, True)
+    warm = run(tmp_path)
+    assert (warm["compiled"], warm["native"], warm["requests"]) == (True, True, 0)
+    np.testing.assert_allclose(warm["values"], cold["values"], 1e-5, 1e-6)
+    off = run(tmp_path, jit="off")
+    assert not off["native"]
+
+    (record,) = (tmp_path / "kernels").glob("*.plan")
+    kernels = [tmp_path / "kernels" / f"{name}.o" for name in json.loads(record.read_text())["kernels"]]
+    assert all(path.is_file() for path in kernels)
+    whole = kernels[0].read_bytes()
+    kernels[0].write_bytes(whole[: len(whole) // 2])
+    damaged = run(tmp_path)
+    assert (damaged["compiled"], damaged["later"]) == (False, True)
+    assert damaged["damaged"] >= 1
+    np.testing.assert_allclose(damaged["values"], cold["values"], 1e-5, 1e-6)
+    assert run(tmp_path)["compiled"]  # it was compiled again
+
+    kernels[0].unlink()
+    missing = run(tmp_path)
+    assert (missing["compiled"], missing["native"], missing["later"]) == (False, False, True)
+    record.write_text("{")
+    assert not run(tmp_path)["compiled"]
+    assert run(tmp_path)["compiled"]
+
+
+def test_a_large_graph_waits_only_where_that_pays_soon() -> None:
+    assert PlanRecord((), compiled_ms=100.0, slow_ms=20.0).pays_soon
+    assert not PlanRecord((), compiled_ms=1000.0, slow_ms=10.0).pays_soon
+
+
+@pytest.mark.parametrize("nodes", [400])
+def test_a_large_graph_starts_compiled_when_its_record_says_so(nodes: int, tmp_path: Path) -> None:
+    assert not run(tmp_path, nodes)["compiled"]
+    (path,) = (tmp_path / "kernels").glob("*.plan")
+    said = json.loads(path.read_text())
+    for slow_ms, compiled in ((0.0, False), (1e9, True)):
+        path.write_text(json.dumps(said | {"slow_ms": slow_ms}))
+        assert run(tmp_path, nodes)["compiled"] is compiled
+
+
+def test_fingerprints_tell_signatures_apart() -> None:
+    seen = set()
+    for size, op in ((3, tfjit.tanh), (4, tfjit.tanh), (3, tfjit.sigmoid)):
+        with tfjit.Graph().as_default() as graph:
+            x = tfjit.placeholder(tfjit.float32, [size], name="x")
+            op(op(x, name="y"), name="z")
+        with tfjit.Session(graph=graph) as session:
+            for fetch in ("y:0", "z:0"):
+                session.run(fetch, {"x:0": np.zeros(size, "f4")})
+            for plan in session._backend._plans.values():
+                (shapes,) = plan.variants
+                seen.add(session._backend.survey(plan.spec(shapes))[1])
+    assert len(seen) == 6
+    assert "" not in seen
+    assert plan_record.read(seen.pop()[::-1]) is None
