@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
 from tfjit.framework.dtypes import DType
 from tfjit.framework.shape import Shape
 from tfjit.kernels.intraop import IntraOpPool, get_pool
@@ -19,6 +19,7 @@ from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
 from tfjit.runtime import plan_record, state_kernels
 from tfjit.runtime import pool as inter_op
+from tfjit.runtime.arena import ArenaPool
 from tfjit.runtime.backend import BackendSession, Runner
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.device import DeviceManager, device_type_priorities
@@ -27,6 +28,7 @@ from tfjit.runtime.kernel_query import has_kernel
 from tfjit.runtime.memory import OutputRecycler
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan import Plan
+from tfjit.runtime.plan_budget import VariantBudget
 from tfjit.runtime.plan_runner import plan_runner
 from tfjit.runtime.rendezvous import LocalRendezvous
 from tfjit.runtime.resources import SessionState, Variable
@@ -59,6 +61,8 @@ class DirectSession(BackendSession):
         self.closed = False
         self.cancellation = CancellationManager()
         self.recycler = OutputRecycler()
+        self.arenas = ArenaPool()
+        self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
         self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()
         self._pools = inter_op.PoolSet(config)
@@ -130,6 +134,7 @@ class DirectSession(BackendSession):
             self._partial_runs.clear()
         self.state.close()
         self.recycler.clear()
+        self.arenas.clear()
         self._pools.close()
         self.graph = None
 
@@ -207,7 +212,7 @@ class DirectSession(BackendSession):
         def pool() -> IntraOpPool | None:
             return get_pool(threads) if threads > 1 else None
 
-        return StepEnvironment(self.devices.lookup(device), self.state, pool, threads, self.recycler, store.lookup)
+        return StepEnvironment(self.devices.lookup(device), self.state, pool, threads, self.recycler, self.arenas, store.lookup)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
@@ -256,7 +261,8 @@ class DirectSession(BackendSession):
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
-                self._plans.popitem(last=False)
+                _, dropped = self._plans.popitem(last=False)
+                dropped.drop_all()
                 self._runners.clear()  # they hold plans
             return found
 

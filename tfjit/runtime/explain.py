@@ -62,6 +62,24 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What the session's plans hold together. bytes and limit_bytes: of variants; arenas are shared by all of them."""
+
+    variants: int = 0
+    bytes: int = 0
+    limit_bytes: int = 0
+    evicted: int = 0
+    arenas: int = 0
+    arena_bytes: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"this session: {self.variants} variants of plans hold {self.bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.0f} MB, "
+            f"{self.evicted} gave way; {self.arenas} shared arenas of {self.arena_bytes / 1e6:.1f} MB"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
 
@@ -79,6 +97,7 @@ class Explanation:
     measured: Measured | None = None
     output_bytes: int = 0
     constant_bytes: int = 0
+    held: Held = Held()
 
     @property
     def peak_bytes(self) -> int:
@@ -106,6 +125,7 @@ class Explanation:
             "output_bytes": self.output_bytes,
             "constant_bytes": self.constant_bytes,
             "peak_bytes": self.peak_bytes,
+            "session": asdict(self.held),
             "refused": [{"node": name, "reason": why} for name, why in self.refused],
             "measured": asdict(self.measured) if self.measured is not None else None,
         }
@@ -151,6 +171,7 @@ class Explanation:
                 f"of {calls.groups} groups {calls.shared} share another's kernel; "
                 f"{calls.one_by_one} too small for one of their own run member by member"
             )
+        lines.append(str(self.held))
         counters = store.snapshot()
         lines.append(
             f"this process: {counters.hits} kernels loaded from disk in {counters.load_ms / 1000:.2f} s, "
@@ -274,4 +295,10 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
         Measured(times.step_us, times.runs, times.threads, machine_limits()) if times is not None else None,
         step.output_bytes if step is not None else 0,
         step.constant_bytes if step is not None else 0,
+        _held(plan),
     )
+
+
+def _held(plan: Plan) -> Held:
+    budget, arenas = plan.session.budget, plan.session.arenas
+    return Held(len(budget), budget.held_bytes, budget.limit_bytes, budget.evicted, arenas.count, arenas.nbytes)

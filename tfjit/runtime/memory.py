@@ -107,7 +107,7 @@ class OutputRecycler:
     """
 
     def __init__(self, limit_bytes: int = _RECYCLED_BYTES_LIMIT) -> None:
-        self._free: dict[int, deque[np.ndarray]] = {}
+        self._free: dict[int, deque[np.ndarray]] = {}  # by size, that whose block came back longest ago first
         self._held_bytes = 0
         self._limit_bytes = limit_bytes
         self._lock = threading.RLock()  # a finalizer may run inside `empty` on the same thread
@@ -132,10 +132,18 @@ class OutputRecycler:
         return np.frombuffer(memoryview(owner), dtype, count).reshape(shape)
 
     def _give_back(self, block: np.ndarray) -> None:
+        """Keep the block; what came back longest ago is freed where that is too much."""
         with self._lock:
-            if self._held_bytes + block.nbytes <= self._limit_bytes:
-                self._free.setdefault(block.nbytes, deque()).append(block)
-                self._held_bytes += block.nbytes
+            blocks = self._free.pop(block.nbytes, None) or deque()
+            blocks.append(block)
+            self._free[block.nbytes] = blocks
+            self._held_bytes += block.nbytes
+            while self._held_bytes > self._limit_bytes:
+                size, oldest = next(iter(self._free.items()))
+                oldest.popleft()
+                self._held_bytes -= size
+                if not oldest:
+                    del self._free[size]
 
     def clear(self) -> None:
         """Free what is held."""

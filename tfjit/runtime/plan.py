@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from tfjit.runtime.calls import CallReport, build_calls, sources
 from tfjit.runtime.config import jit_mode
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
+from tfjit.runtime.plan_budget import NODE_BYTES
 from tfjit.runtime.step import Reroute, Step
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class Variant:
         self.inline: Step | None = None  # the step that runs without a context
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
+        self.used = False  # since the session's newest variant came
+        self.idle = 0  # how many variants have come since the last use
         self._lock = threading.Lock()
         self._slow_runs = 0  # not by a compiled step, since a background job last asked
         self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
@@ -172,6 +175,14 @@ class Variant:
         """A caller who runs this very variant by reference kernels gains most when its compiled step is there soon."""
         slow, self._slow_runs = self._slow_runs, 0
         return _HURRIED_SHARE if slow else _SHARE
+
+    def charge(self) -> None:
+        """Tell the session what this variant holds."""
+        session, step, lowered = self.plan.session, self.step, self.lowered
+        nodes = sum(len(partition.graph) for partition in self.partitions)
+        constants = [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
+        own = step.own_bytes if step is not None else 0
+        session.budget.charge(self, nodes * NODE_BYTES + own, [*constants, *(step.layout.constants if step is not None else ())])
 
     def _take(self, step: Step) -> None:
         self.step = step
@@ -275,6 +286,8 @@ class Variant:
     def _swap_step(self) -> None:
         if not self.plan.session.closed:
             self._take(self._make_step())
+            if self.plan.variants.get(self.feed_shapes) is self:  # type: ignore[arg-type]
+                self.charge()
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
@@ -294,6 +307,7 @@ class Variant:
 
     def run(self, values: Sequence[np.ndarray], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
         """One step. values: arrays in the plan's feed order. context: given by a run with options, which also chooses the pool."""
+        self.used = True
         if context is None:
             step = self.inline
             if step is not None:
@@ -339,7 +353,7 @@ class Plan:
         self.dtypes = tuple(dtypes)
         self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
-        self.variants: OrderedDict[tuple[tuple[int, ...], ...], Variant] = OrderedDict()
+        self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -359,9 +373,22 @@ class Plan:
             if found is None:
                 found = Variant(self, shapes)
                 self.variants[shapes] = found
+                found.charge()
                 if len(self.variants) > MAX_VARIANTS:
-                    self.variants.popitem(last=False)
+                    dropped = max((v for v in self.variants.values() if v is not found), key=lambda v: v.idle)
+                    self.drop(dropped)
+                    self.session.budget.forget(dropped)
             return found
+
+    def drop(self, variant: Variant) -> None:
+        """Let go of a variant: its shapes are built anew when they come again."""
+        self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
+
+    def drop_all(self) -> None:
+        """Let go of every variant."""
+        for variant in list(self.variants.values()):
+            self.drop(variant)
+            self.session.budget.forget(variant)
 
     def check(self, values: Sequence[Any]) -> list[Any]:
         """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.

@@ -52,6 +52,7 @@ def _in_plan_order(session: DirectSession, plan: Plan, pool_index: int) -> Runne
             step = variant.inline
             if step is None:
                 return slow(values)
+            variant.used = True
             free = step.free
             try:
                 instance = free.pop()
@@ -76,6 +77,7 @@ def _in_plan_order(session: DirectSession, plan: Plan, pool_index: int) -> Runne
         step = variant.inline
         if step is None:
             return slow(values)
+        variant.used = True
         free = step.free
         try:
             instance = free.pop()

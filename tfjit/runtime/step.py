@@ -24,10 +24,11 @@ from tfjit.kernels import walker
 from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
+from tfjit.runtime.arena import SHARED_BYTES, Arena, ArenaPool, Placement
 from tfjit.runtime.device import Device
 from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
-from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, aligned_bytes, lay_out
+from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, lay_out
 from tfjit.runtime.op_kernel import OpContext, StepContext
 from tfjit.runtime.resources import BUFFERS, SessionState
 
@@ -52,6 +53,7 @@ class StepEnvironment:
     pool: Callable[[], IntraOpPool | None]
     threads: int
     recycler: OutputRecycler
+    arenas: ArenaPool
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
 
 
@@ -121,6 +123,12 @@ class Step:
     def output_bytes(self) -> int:
         """Memory of fetched arrays that compiled code writes."""
         return sum(value.spec.nbytes for value in self._layout.fresh.values())
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory that goes with the step: argument blocks, and arenas that it does not share."""
+        arena = 0 if self._layout.shares_arena else self.arena_bytes
+        return (arena + 16 * len(self._layout.words)) * max(len(self.free), 1)
 
     @property
     def constant_bytes(self) -> int:
@@ -327,8 +335,26 @@ class _Layout:
                 source.line(f"seen = {' = '.join(variables)} = None")
             with source.block("def step(feeds, context):"):
                 self._emit_step(source, variables)
-            source.line("return step")
+            if self.shares_arena:
+                self._emit_lease(source)
+            source.line(f"return {'leased' if self.shares_arena else 'step'}")
         return source.text()
+
+    @property
+    def shares_arena(self) -> bool:
+        """Whether a run borrows its arena from the session."""
+        return self.arena_bytes >= SHARED_BYTES
+
+    def _emit_lease(self, source: Source) -> None:
+        arenas = self.env.arenas
+        self.scope["lend"], self.scope["take_back"], self.scope["bind"] = arenas.lend, arenas.take_back, arenas.bind
+        with source.block("def leased(feeds, context):"):
+            source.line(f"arena = lend({self.arena_bytes})")
+            with source.block("try:"):
+                source.line("if arena.address != placement.address: bind(placement, arena)")
+                source.line("return step(feeds, context)")
+            with source.block("finally:"):
+                source.line("take_back(arena)")
 
     def _emit_step(self, source: Source, variables: Mapping[str, tuple[Value, bool]]) -> None:
         if variables:
@@ -602,17 +628,18 @@ class _Layout:
         raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), instruction.node.name)
 
     def instance_scope(self) -> dict[str, Any]:
-        """Globals of one instance: its own arena, argument blocks, tables and views."""
+        """Globals of one instance: its own argument blocks, tables and views, and its arena unless the session lends it."""
         scope = dict(self.scope)
-        arena = aligned_bytes(self.arena_bytes)
-        base = arena.ctypes.data
         words = np.array(self.words, np.int64)
-        for word, offset in self.arena_words:
-            words[word] = base + offset
+        views = {name: (offset, value.shape, np.dtype(value.dtype.as_numpy_dtype)) for name, (offset, value) in self.views.items()}
+        scope["placement"] = placement = Placement(words, self.arena_words, views, scope)
+        if not self.shares_arena:
+            scope["arena"] = arena = Arena(self.arena_bytes)
+            placement.bind(arena)
         address = words.ctypes.data
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
-        scope["w"], scope["arena"], scope["constants"] = words, arena, self.constants
+        scope["w"], scope["constants"] = words, self.constants
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
@@ -625,9 +652,6 @@ class _Layout:
                 pool=pool.state_address if pool is not None else 0,
             )
             scope[f"t{k}"] = table.words
-        for name, (offset, value) in self.views.items():
-            np_dtype = np.dtype(value.dtype.as_numpy_dtype)
-            scope[name] = np.ndarray(value.shape, np_dtype, arena.data, offset) if value.spec.nbytes else np.empty(value.shape, np_dtype)
         return scope
 
 
