@@ -196,20 +196,16 @@ def row_wise(case: Case) -> None:
 
 
 def product(case: Case) -> None:
-    """Matrix products with operands turned either way, batches that broadcast, and what follows them."""
+    """Matrix products with operands turned either way, and what follows them."""
     m, k, n = case.shape(3, SIZES)
     batch = case.shape(case.draw(st.integers(0, 2)), (1, 2, 3, 5))
-    other = [case.pick(size, 1) for size in batch][case.draw(st.integers(0, len(batch))) :]
     ta, tb = case.pick(True, False), case.pick(True, False)
     a = case.operand([*batch, *((k, m) if ta else (m, k))])
-    shape = [*other, *((n, k) if tb else (k, n))]
+    # Equal batches: TensorFlow 2.21 with oneDNN gives wrong values for BatchMatMulV2 and Add, and crashes, where batches broadcast.
+    shape = [*batch, *((n, k) if tb else (k, n))]
     b = tf.constant(np.random.default_rng(5).uniform(-1, 1, shape).astype("f4")) if case.pick(True, False) else case.operand(shape)
-    case.text.append(f"matmul {batch} {other} {m}x{k}x{n} {ta} {tb}")
+    case.text.append(f"matmul {batch} {m}x{k}x{n} {ta} {tb}")
     y = tf.matmul(a, b, transpose_a=ta, transpose_b=tb)
-    if other != batch:
-        # TensorFlow 2.21 with oneDNN gives wrong values, others in each run, for BatchMatMulV2 and an Add behind it where batches
-        # broadcast; not where the product is fetched.
-        case.fetches.append(y)
     if case.pick(True, False):
         y = case.chain(y, [*batch, m, n])
     case.consume(y)
