@@ -53,7 +53,9 @@ def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, m
             continue
         takers += [taker for taker in readers.get(name, ()) if taker is not home and taker not in takers]
         copied = _chain(name, home, drafts, roles)
-        if not copied or not all(_accepts(taker, name, copied, drafts, roles, maker) for taker in takers):
+        if not copied or not all(_may_take(taker, name, copied, drafts, roles, maker) for taker in takers):
+            continue
+        if not all(_is_plain(taker, copied, drafts, roles) or _fits(taker, copied, maker) for taker in takers):
             continue
         for taker in takers:
             taker.copies += [node for node in copied if node not in taker.copies]
@@ -119,8 +121,8 @@ def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) ->
     return sorted(found, key=drafts.position.__getitem__)
 
 
-def _accepts(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, roles: RoleFinder, maker: GroupMaker) -> bool:
-    """Whether a group may compute the value itself and reads at most as many large operands as now."""
+def _may_take(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, roles: RoleFinder, maker: GroupMaker) -> bool:
+    """Whether a group is in a place to compute the value itself and reads at most as many large operands as now."""
     if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
         return False
     members = [*taker.members, *taker.copies]
@@ -130,8 +132,20 @@ def _accepts(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, ro
     then = _large_inputs([*members, *copied], drafts, roles)
     if then > now:
         return False
-    if taker.anchor and any(src == name for src, _ in drafts.sources[taker.anchor]) and taker.kind in maker.anchor_kinds:
-        return False  # a matmul or convolution reads its operands from memory
+    # a matmul or convolution reads its operands from memory
+    return not (taker.anchor and any(src == name for src, _ in drafts.sources[taker.anchor]) and taker.kind in maker.anchor_kinds)
+
+
+def _is_plain(taker: Chosen, copied: Sequence[str], drafts: Drafts, roles: RoleFinder) -> bool:
+    """Whether a loop only gets more of what it does at each place, which its template takes as it takes the rest."""
+    into = drafts.of[taker.members[-1]]
+    if taker.kind != "loop" or into.moves or any(drafts.of[node].moves for node in taker.copies):
+        return False
+    return all((role := roles.find(drafts.graph.node(node))) is not None and role.space == into.space for node in copied)
+
+
+def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
+    """Whether the template of a group takes it with those nodes."""
     try:
         group, _ = maker.make(taker.members, taker.kind, taker.anchor, trial=True, copies=[*taker.copies, *copied], given=taker.given)
         maker.check(group)
