@@ -431,6 +431,44 @@ out:
   ret void
 }
 
+; A bundle: a kernel that runs others, which do not depend on each other. Its block: status (1 once one of them has failed; theirs say
+; which and how), detail, for each chunk the word where its items begin, the word where the last one's end; items: code, argument
+; block, chunk, chunks. A chunk stops at an item that fails.
+define void @tfjit_bundle(i64 %args, i64 %chunk, i64 %nchunks) {
+entry:
+  %block = inttoptr i64 %args to ptr
+  %place = add i64 %chunk, 2
+  %start_at = getelementptr i64, ptr %block, i64 %place
+  %end_at = getelementptr i64, ptr %start_at, i64 1
+  %start = load i64, ptr %start_at
+  %end = load i64, ptr %end_at
+  br label %head
+head:
+  %item = phi i64 [ %start, %entry ], [ %next, %run ]
+  %more = icmp ult i64 %item, %end
+  br i1 %more, label %run, label %out
+run:
+  %code_at = getelementptr i64, ptr %block, i64 %item
+  %args_at = getelementptr i64, ptr %code_at, i64 1
+  %chunk_at = getelementptr i64, ptr %code_at, i64 2
+  %size_at = getelementptr i64, ptr %code_at, i64 3
+  %code = load ptr, ptr %code_at
+  %its_args = load i64, ptr %args_at
+  %its_chunk = load i64, ptr %chunk_at
+  %its_size = load i64, ptr %size_at
+  call void %code(i64 %its_args, i64 %its_chunk, i64 %its_size)
+  %status_at = inttoptr i64 %its_args to ptr
+  %status = load atomic i64, ptr %status_at monotonic, align 8
+  %good = icmp eq i64 %status, 0
+  %next = add i64 %item, 4
+  br i1 %good, label %head, label %failed
+failed:
+  store atomic i64 1, ptr %block monotonic, align 8
+  br label %out
+out:
+  ret void
+}
+
 @walking = internal global i64 0, align 64        ; threads that run compiled code without the GIL
 
 define void @tfjit_run(ptr %pool, ptr %code, i64 %args, i64 %size) {
@@ -642,7 +680,7 @@ type_error:
 
 MASK_BYTES = 128  # of a cpu_set_t: 1024 processors
 PYTHON_SYMBOLS = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_SetString", "PyExc_TypeError")
-NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_walk_table")
+NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_bundle", "tfjit_walk_table")
 PYTHON_FUNCTIONS = ("tfjit_set_array_type", "tfjit_walk")
 
 

@@ -59,6 +59,11 @@ def straight_line() -> bool:
     return "straight_line" not in settings.names("TFJIT_DISABLE")
 
 
+def bundles() -> bool:
+    """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle has them one after the other."""
+    return "bundle" not in settings.names("TFJIT_DISABLE")
+
+
 def strict_placement() -> bool:
     """Whether a node that cannot be placed fails every run of its session, as in TensorFlow."""
     return settings.flag("TFJIT_STRICT_PLACEMENT")

@@ -212,7 +212,8 @@ class DirectSession(BackendSession):
         def pool() -> IntraOpPool | None:
             return get_pool(threads) if threads > 1 else None
 
-        return StepEnvironment(self.devices.lookup(device), self.state, pool, threads, self.recycler, self.arenas, store.lookup)
+        found = self.devices.lookup(device)
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, session_config.bundles())
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""

@@ -84,6 +84,7 @@ class Explanation:
     """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
 
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
+    bundles: nodes whose launches run at the same time.
     """
 
     signature: str
@@ -98,6 +99,7 @@ class Explanation:
     output_bytes: int = 0
     constant_bytes: int = 0
     held: Held = Held()
+    bundles: tuple[tuple[str, ...], ...] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -120,6 +122,7 @@ class Explanation:
             ],
             "reasons": [{"pass": where, "text": text, "nodes": names} for where, text, names in _reasons(self.report)],
             "nodes": nodes,
+            "bundles": [list(names) for names in self.bundles],
             "kernel_count": self.kernel_count,
             "arena_bytes": self.arena_bytes,
             "output_bytes": self.output_bytes,
@@ -152,6 +155,9 @@ class Explanation:
             lines += ["", f"{len(groups)} fused groups:"]
             for node in groups:
                 lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
+        if self.bundles:
+            lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
+            lines += [f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" for names in self.bundles]
         reasons = _reasons(self.report)
         if reasons:
             lines += ["", "what the passes said:"]
@@ -296,6 +302,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
         step.output_bytes if step is not None else 0,
         step.constant_bytes if step is not None else 0,
         _held(plan),
+        tuple(tuple(i.node.name for i in members) for members in step.bundles) if step is not None else (),
     )
 
 

@@ -58,7 +58,7 @@ class Value:
 
     storage: const (array known now), feed (an argument of the run), variable (a Variable's current buffer), buffer (arena or fresh
         output memory), object (a Python object a Python kernel returned), handle (a Variable standing for a ref or resource edge).
-    base: the value whose memory this one shares (a view), or None. first, last: instruction positions; last grows as uses are found.
+    base: the value whose memory this one shares (a view), or None.
     read_at_end: a fetched reference, whose variable is read when all else has run.
     """
 
@@ -70,8 +70,6 @@ class Value:
     feed: int = -1
     variable: Variable | None = None
     base: Value | None = None
-    first: int = -1
-    last: int = -1
     producer: str = ""
     fetched: bool = False
     read_at_end: bool = False
@@ -115,7 +113,10 @@ class Instruction:
 
 @dataclass(slots=True)
 class Lowered:
-    """A partition's instructions in execution order, its values, and where feeds and fetches are."""
+    """A partition's instructions in execution order, its values, and where feeds and fetches are.
+
+    graph: what was lowered, for what may change places; None for a single node.
+    """
 
     instructions: list[Instruction]
     values: list[Value]
@@ -123,6 +124,7 @@ class Lowered:
     feeds: dict[int, Value]
     feed_count: int  # of the run; a feed that nothing needs has no value
     served: dict[str, tuple[str, str]] = field(default_factory=dict)  # node -> (how, why), for explain
+    graph: DataflowGraph | None = None
 
 
 class Lowering:
@@ -131,7 +133,7 @@ class Lowering:
     def __init__(self, graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_count: int) -> None:
         self.graph = graph
         self.find_variable = find_variable
-        self.result = Lowered([], [], [], {}, feed_count)
+        self.result = Lowered([], [], [], {}, feed_count, graph=graph)
         self.by_output: dict[tuple[str, int], Value] = {}
         self.fetches: dict[int, Value] = {}
         self.position: dict[str, int] = {}  # of a node in the order of execution
@@ -150,7 +152,6 @@ class Lowering:
         self.result.fetches = [self.fetches[i] for i in sorted(self.fetches)]
         if mutators:
             self._keep_reads_before_writes()
-        self._liveness()
         return self.result
 
     def _value(self, node: Node, slot: int, storage: StorageKind, shape: tuple[int, ...], **kw: Any) -> Value:
@@ -232,7 +233,6 @@ class Lowering:
         self._served(node, "view")
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
-        position = len(self.result.instructions)
         runtime = find_runtime_kernel(node.op)
         constants = {
             i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
@@ -250,7 +250,7 @@ class Lowering:
                     self.by_output[node.name, slot] = inputs[0]
                     outputs.append(inputs[0])
                 else:
-                    outputs.append(self._value(node, slot, "object", _static_shape(node, slot), first=position))
+                    outputs.append(self._value(node, slot, "object", _static_shape(node, slot)))
             spec = NodeSpec(node.name, node.op, node.attrs, tuple(v.spec for v in inputs), tuple(v.spec for v in outputs), constants)
             self.result.instructions.append(Instruction(node, "runtime", list(inputs), outputs, spec, runtime.compute))
             self._served(node, "runtime")
@@ -264,7 +264,7 @@ class Lowering:
                 self.by_output[node.name, slot] = inputs[0]
                 outputs.append(inputs[0])
             else:
-                outputs.append(self._value(node, slot, "buffer", out_specs[slot].shape, first=position))
+                outputs.append(self._value(node, slot, "buffer", out_specs[slot].shape))
         reference = find_reference(node.op)
         if reference is None and find_native(node.op) is None:
             raise errors.UnimplementedError(
@@ -315,19 +315,6 @@ class Lowering:
             value.variable = None
             spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
             instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out))
-
-    def _liveness(self) -> None:
-        instructions = self.result.instructions
-        for position, instruction in enumerate(instructions):
-            for value in instruction.outputs:
-                root = value.root
-                if root.first < 0 or root.storage in ("object", "buffer"):
-                    root.first = position if root.producer == value.producer else root.first
-                    root.last = max(root.last, position)
-            for value in instruction.inputs:
-                value.root.last = max(value.root.last, position)
-        for value in self.result.fetches:
-            value.root.last = len(instructions)
 
 
 def lower(graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_count: int) -> Lowered:

@@ -34,7 +34,7 @@ _REVERSIBLE: Final = frozenset(
 
 @dataclass(slots=True)
 class NodeTime:
-    """One node's part of a step. us: median. chunks: of its largest launch."""
+    """One node's part of a step. us: median; of a bundle its predicted part. chunks: of its largest launch."""
 
     us: float = 0.0
     chunks: int = 1
@@ -116,10 +116,12 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
     found: dict[str, NodeTime] = {}
     for k, stretch in enumerate(layout.stretches):
         medians = np.median(np.array(rows[k]), axis=0) / ticks_per_us
-        for (instruction, _), (_, _, chunks), us in zip(stretch.owners, stretch.rows, medians.tolist(), strict=True):
-            entry = found.setdefault(instruction.node.name, NodeTime())
-            entry.us += us
-            entry.chunks = max(entry.chunks, chunks)
+        for owned, us in zip(stretch.owners, medians.tolist(), strict=True):
+            total = sum(one.launch.cost_ns for one in owned)
+            for one in owned:
+                entry = found.setdefault(one.instruction.node.name, NodeTime())
+                entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
+                entry.chunks = max(entry.chunks, one.chunks)
     for name, instruction in python_kernels.items():
         found.setdefault(instruction.node.name, NodeTime()).us += statistics.median(elapsed[name]) * 1e6
     return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)

@@ -263,10 +263,7 @@ class _Computed(NodeRunner):
         inputs = [
             value(_value_dtype(d, a), a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))
         ]
-        results = [
-            inputs[0] if d.is_ref else value(d, s.shape, "buffer", first=0, last=1)
-            for d, s in zip(node.output_dtypes, outputs, strict=True)
-        ]
+        results = [inputs[0] if d.is_ref else value(d, s.shape, "buffer") for d, s in zip(node.output_dtypes, outputs, strict=True)]
         instruction = Instruction(node, "reference", inputs, results, spec, self._reference, call)
         fetches = [r for r in results if r.storage == "buffer"]
         for fetched in fetches:

@@ -20,10 +20,12 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.pace import breathe
-from tfjit.kernels import walker
+from tfjit.kernels import walker, walker_ir
+from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
+from tfjit.runtime import bundles
 from tfjit.runtime.arena import SHARED_BYTES, Arena, ArenaPool, Placement
 from tfjit.runtime.device import Device
 from tfjit.runtime.kernel_errors import at_node, kernel_error
@@ -33,7 +35,6 @@ from tfjit.runtime.op_kernel import OpContext, StepContext
 from tfjit.runtime.resources import BUFFERS, SessionState
 
 KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval
-CHUNKS_PER_THREAD = 4
 STATUS_WORDS = 2
 
 
@@ -46,6 +47,7 @@ class StepEnvironment:
     """What a step needs from its session. addresses: compiled entries of a source, or None.
 
     threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
+    bundles: whether launches that do not depend on each other may run at the same time.
     """
 
     device: Device
@@ -55,6 +57,7 @@ class StepEnvironment:
     recycler: OutputRecycler
     arenas: ArenaPool
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
+    bundles: bool = True
 
 
 @dataclass(slots=True)
@@ -66,20 +69,32 @@ class _Patch:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """A launch in the table. block: first word of its argument block; chunks: into how many it is cut."""
+
+    instruction: Instruction
+    launch: Launch
+    block: int
+    chunks: int
+
+
 @dataclass(slots=True)
 class _Stretch:
     """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks).
 
-    instructions: those served here; one with empty outputs may have no launch. locked: the variable whose lock the stretch holds.
+    owners: for each row the launches it runs, several of a bundle. instructions: those served here; one with empty outputs may have no
+    launch. locked: the variable whose lock the stretch holds. end: the position behind its last slot.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
-    owners: list[tuple[Instruction, Launch]] = field(default_factory=list)
+    owners: list[list[_Owned]] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     patches: list[_Patch] = field(default_factory=list)
     locked: Value | None = None
     cost_ns: float = 0.0
     index: int = 0
+    end: int = 0
 
 
 class Step:
@@ -113,6 +128,11 @@ class Step:
     def serving(self, instruction: Instruction) -> str:
         """How this step serves an instruction: "native" or what its lowering says."""
         return "native" if self.call(instruction) is not None else instruction.serving
+
+    @property
+    def bundles(self) -> list[tuple[Instruction, ...]]:
+        """Instructions that run at the same time."""
+        return [members for members in self._layout.slots if len(members) > 1]
 
     @property
     def layout(self) -> _Layout:
@@ -174,6 +194,7 @@ class _Layout:
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
         self.words: list[int] = []
         self.arena_words: list[tuple[int, int]] = []  # (word, offset in the arena)
+        self.block_words: list[tuple[int, int]] = []  # (word, first word of the argument block whose address it holds)
         self.views: dict[str, tuple[int, Value]] = {}  # name -> (arena offset, value): ndarray views of arena memory
         self._temps: dict[tuple[int, int], Interval] = {}
         self._buffers: dict[int, Interval] = {}  # root value index -> life in the arena
@@ -181,6 +202,10 @@ class _Layout:
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._moved = False  # while code is generated: a Python kernel may have given a variable another buffer
         self._choose()
+        # without the pool itself, which a step that has no compiled code never makes
+        self._bundle_threads = min(env.threads, available_cpus()) if env.bundles and self.calls else 1
+        self.slots = bundles.plan(lowered, self.calls, self._bundle_threads)
+        self._last = self._last_uses()
         self._place_buffers()
         # in-place chains stand under several values but are one interval
         lives = {id(life): life for life in self._buffers.values()}
@@ -207,30 +232,46 @@ class _Layout:
     def _is_native(self, instruction: Instruction) -> bool:
         return id(instruction) in self.calls
 
+    def _last_uses(self) -> dict[int, int]:
+        """By root value: the position of the slot that makes or uses it last; of what is fetched, behind all of them."""
+        last: dict[int, int] = {}
+        for position, members in enumerate(self.slots):
+            for instruction in members:
+                for value in (*instruction.outputs, *instruction.inputs):
+                    last[value.root.index] = position
+        for value in self.lowered.fetches:
+            last[value.root.index] = len(self.slots)
+        return last
+
     def _place_buffers(self) -> None:
+        """Lives are counted in slots: what the members of a bundle read and write is alive at the same time."""
         fetched_roots = {value.root.index for value in self.lowered.fetches}
-        for position, instruction in enumerate(self.lowered.instructions):
+        for position, members in enumerate(self.slots):
             breathe()
-            if not self._is_native(instruction):
+            given: list[Interval] = []  # to outputs of this slot: two of them never share
+            for instruction in members:
+                if self._is_native(instruction):
+                    self._place_outputs(position, instruction, fetched_roots, given)
+
+    def _place_outputs(self, position: int, instruction: Instruction, fetched_roots: set[int], given: list[Interval]) -> None:
+        for slot, value in enumerate(instruction.outputs):
+            if value.storage != "buffer" or value.base is not None:
                 continue
-            given: list[Interval] = []  # to outputs of this instruction: two of them never share
-            for slot, value in enumerate(instruction.outputs):
-                if value.storage != "buffer" or value.base is not None:
-                    continue
-                if value.index in fetched_roots and value.shape != ():
-                    self.fresh[value.index] = value
-                    continue
-                life = self._reused(position, instruction, slot, fetched_roots)
-                if life is None or any(life is other for other in given):
-                    life = Interval(value.spec.nbytes, position, position)
-                given.append(life)
-                life.last = max(value.last, position)
-                self._buffers[value.index] = life
-            for i, nbytes in enumerate(self.calls[id(instruction)].temp_bytes):
-                self._temps[position, i] = Interval(nbytes, position, position)
+            if value.index in fetched_roots and value.shape != ():
+                self.fresh[value.index] = value
+                continue
+            life = self._reused(position, instruction, slot, fetched_roots)
+            if life is None or any(life is other for other in given):
+                life = Interval(value.spec.nbytes, position, position)
+            given.append(life)
+            life.last = self._last[value.index]
+            self._buffers[value.index] = life
+        for i, nbytes in enumerate(self.calls[id(instruction)].temp_bytes):
+            self._temps[id(instruction), i] = Interval(nbytes, position, position)
 
     def _reused(self, position: int, instruction: Instruction, slot: int, fetched_roots: set[int]) -> Interval | None:
-        """The buffer of an input that dies here and that this output may be written over, or None."""
+        """The buffer of an input that dies here, that no other member of the bundle reads, and that this output may be written over; or
+        None."""
         value = instruction.outputs[slot]
         for output, index in self.calls[id(instruction)].in_place:
             source = instruction.inputs[index].root
@@ -238,9 +279,9 @@ class _Layout:
             if (
                 output == slot
                 and life is not None
-                and source.last == position == life.last
+                and self._last[source.index] == position == life.last
                 and source.index not in fetched_roots
-                and sum(1 for v in instruction.inputs if v.root is source) == 1
+                and sum(1 for member in self.slots[position] for v in member.inputs if v.root is source) == 1
                 and align(life.nbytes) >= align(value.spec.nbytes)
             ):
                 return life
@@ -248,41 +289,67 @@ class _Layout:
 
     def _build_segments(self) -> None:
         stretch: _Stretch | None = None
-        for position, instruction in enumerate(self.lowered.instructions):
+        for position, members in enumerate(self.slots):
+            instruction = members[0]
             if self._is_native(instruction):
                 locked = instruction.inputs[0] if instruction.node.op in ATOMIC else None
                 if stretch is None or stretch.locked is not None or locked is not None:
                     stretch = _Stretch(index=len(self.stretches), locked=locked)
                     self.stretches.append(stretch)
                     self.segments.append(stretch)
-                stretch.instructions.append(instruction)
-                self._add_launches(stretch, position, instruction)
+                stretch.instructions.extend(members)
+                stretch.end = position + 1
+                owned = [self._add_blocks(stretch, member) for member in members]
+                if len(members) > 1:
+                    self._add_bundle(stretch, owned)
+                else:
+                    for one in owned[0]:
+                        stretch.rows.append((self._code(one.launch), one.block, one.chunks))
+                        stretch.owners.append([one])
             else:
                 stretch = None
                 self.segments.append((position, instruction))
 
-    def _add_launches(self, stretch: _Stretch, position: int, instruction: Instruction) -> None:
+    def _code(self, launch: Launch) -> int:
+        return self._addresses[launch.source][launch.entry]
+
+    def _add_blocks(self, stretch: _Stretch, instruction: Instruction) -> list[_Owned]:
+        """The argument blocks of an instruction's launches."""
         call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
+        owned = []
         for launch in call.launches:
             breathe()
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             for word in launch.words:
                 if isinstance(word, Pointer):
-                    self._point(stretch, position, instruction, call, word)
+                    self._point(stretch, instruction, call, word)
                 else:
                     self.words.append(_signed(word))
-            chunks = launch.chunks
-            if self.env.threads <= 1:
-                chunks = 1
-            else:
-                chunks = min(chunks, CHUNKS_PER_THREAD * self.env.threads)
-            stretch.rows.append((self._addresses[launch.source][launch.entry], block, chunks))
-            stretch.owners.append((instruction, launch))
+            chunks = bundles.chunks_of(launch.chunks, self.env.threads)
+            owned.append(_Owned(instruction, launch, block, chunks))
             stretch.cost_ns += launch.cost_ns
+        return owned
 
-    def _point(self, stretch: _Stretch, position: int, instruction: Instruction, call: NativeCall, pointer: Pointer) -> None:
+    def _add_bundle(self, stretch: _Stretch, owned: Sequence[Sequence[_Owned]]) -> None:
+        """One row for all of them; `tfjit_bundle` in walker_ir.py says how its argument block is laid out."""
+        chunks = bundles.cut([[(one.launch.cost_ns, one.chunks) for one in member] for member in owned], self._bundle_threads)
+        block = len(self.words)
+        place = STATUS_WORDS + len(chunks) + 1
+        self.words.extend((0,) * STATUS_WORDS)
+        for items in chunks:
+            self.words.append(place)
+            place += 4 * len(items)
+        self.words.append(place)
+        for member, launch, chunk, size in (item for items in chunks for item in items):
+            one = owned[member][launch]
+            self.block_words.append((len(self.words) + 1, one.block))
+            self.words += (self._code(one.launch), 0, chunk, size)
+        stretch.rows.append((walker_ir.load()["tfjit_bundle"], block, len(chunks)))
+        stretch.owners.append([one for member in owned for one in member])
+
+    def _point(self, stretch: _Stretch, instruction: Instruction, call: NativeCall, pointer: Pointer) -> None:
         word = len(self.words)
         self.words.append(0)
         if pointer.kind == "code":
@@ -291,7 +358,7 @@ class _Layout:
         elif pointer.kind == "const":
             self.words[word] = call.constants[pointer.index].ctypes.data + pointer.offset
         elif pointer.kind == "temp":
-            self.arena_words.append((word, self._temps[position, pointer.index].offset + pointer.offset))
+            self.arena_words.append((word, self._temps[id(instruction), pointer.index].offset + pointer.offset))
         elif pointer.kind == "state":
             make = find_initial_state(instruction.node.op)
             assert make is not None, f"{instruction.node.op} has no initial state"
@@ -364,29 +431,28 @@ class _Layout:
         known: set[str] = set()  # variables whose buffer the code has at hand
         self._moved = False
         made: set[int] = set()
-        position = 0  # of the next instruction
         dying = self._python_made()
         for segment in self.segments:
             if isinstance(segment, _Stretch):
                 self._emit_stretch(source, segment, known, made)
-                position += len(segment.instructions)
+                position = segment.end
             else:
                 self._emit_python(source, *segment, known)
-                position += 1
+                position = segment[0] + 1
             self._emit_release(source, position, dying)
         self._emit_return(source, known)
 
     def _python_made(self) -> list[tuple[int, str]]:
         """(last use, name in the generated code) of every array that a Python kernel makes, the first to die at the end."""
         found = []
-        for position, instruction in enumerate(self.lowered.instructions):
+        for instruction in self.lowered.instructions:
             if not self._is_native(instruction):
                 made = (v for v in instruction.outputs if v.storage in ("object", "buffer") and v.base is None)
-                found += [(max(v.last, position), f"x{v.index}") for v in made]
+                found += [(self._last[v.index], f"x{v.index}") for v in made]
         return sorted(found, reverse=True)
 
     def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
-        """Let go of what no instruction from `position` on reads: a first run would hold every intermediate array to its end."""
+        """Let go of what no slot from `position` on reads: a first run would hold every intermediate array to its end."""
         names = []
         while dying and dying[-1][0] < position:
             names.append(dying.pop()[1])
@@ -618,14 +684,19 @@ class _Layout:
     def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
         row = result - 1
-        block = self.stretches[stretch].rows[row][1]
-        instruction, launch = self.stretches[stretch].owners[row]
-        status, detail = int(words[block]), int(words[block + 1])
-        words[block] = words[block + 1] = 0
-        if status not in launch.errors:
-            raise errors.InternalError(None, None, f"kernel of {instruction.node.name} stopped with status {status}, detail {detail}")
-        kind, message = launch.errors[status]
-        raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), instruction.node.name)
+        failed: list[tuple[_Owned, int, int]] = []
+        for one in self.stretches[stretch].owners[row]:
+            status, detail = int(words[one.block]), int(words[one.block + 1])
+            words[one.block] = words[one.block + 1] = 0
+            if status:
+                failed.append((one, status, detail))
+        words[self.stretches[stretch].rows[row][1]] = 0  # a bundle's own
+        one, status, detail = failed[0]
+        name = one.instruction.node.name
+        if status not in one.launch.errors:
+            raise errors.InternalError(None, None, f"kernel of {name} stopped with status {status}, detail {detail}")
+        kind, message = one.launch.errors[status]
+        raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), name)
 
     def instance_scope(self) -> dict[str, Any]:
         """Globals of one instance: its own argument blocks, tables and views, and its arena unless the session lends it."""
@@ -637,6 +708,8 @@ class _Layout:
             scope["arena"] = arena = Arena(self.arena_bytes)
             placement.bind(arena)
         address = words.ctypes.data
+        for word, block in self.block_words:
+            words[word] = address + 8 * block
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
         scope["w"], scope["constants"] = words, self.constants
@@ -647,7 +720,7 @@ class _Layout:
                 len(arrays),
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
                 patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
-                costs=[int(launch.cost_ns * ticks_per_ns) for _, launch in stretch.owners],
+                costs=[int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns) for owned in stretch.owners],
                 release_gil=stretch.cost_ns > KEEP_GIL_NS,
                 pool=pool.state_address if pool is not None else 0,
             )
