@@ -101,9 +101,9 @@ def _keras(name: str) -> bytes:
     model = getattr(tf.keras.applications, name)(input_shape=(224, 224, 3), weights=None, classes=1000)
     for layer in model.layers:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
-            shape = layer.getweights()[0].shape
+            shape = layer.get_weights()[0].shape
             rng = np.random.default_rng(len(layer.name))
-            layer.setweights(
+            layer.set_weights(
                 [
                     rng.uniform(0.8, 1.2, shape),
                     rng.standard_normal(shape) * 0.1,
