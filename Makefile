@@ -2,6 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
+PYTEST_ARGS ?= --numprocesses auto --dist loadfile
 BIN := $(VENV)/bin
 # Stamps of what is installed, so that a second call starts at once. They follow pyproject.toml.
 BASE := $(VENV)/.installed-base
@@ -15,7 +16,7 @@ SHELL := /bin/bash
 
 help:
 	@echo "make demo      install into $(VENV) and run the demo"
-	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... is passed on)"
+	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... instead of one pytest process a core)"
 	@echo "make lint, make types, make test, make format      one of these alone"
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
