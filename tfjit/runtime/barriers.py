@@ -10,6 +10,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.dtypes import int64, string
+from tfjit.framework.shape import format_shape
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.queues import PriorityStore, Queue, stack_components
 
@@ -89,7 +90,7 @@ class Barrier:
         got = values.shape[1:]
         if shape is not None and (len(shape) != len(got) or any(d is not None and d != g for d, g in zip(shape, got, strict=True))):
             raise errors.InvalidArgumentError(
-                None, None, f"Shape mismatch in tuple component {component}. Expected {_brackets(shape)}, got {_brackets(got)}"
+                None, None, f"Shape mismatch in tuple component {component}. Expected {format_shape(shape)}, got {format_shape(got)}"
             )
 
     def take(self, count: int, small: bool, ctx: OpContext, done: Done) -> None:
@@ -136,10 +137,6 @@ class Barrier:
         return len(self._incomplete)
 
 
-def _brackets(shape: Sequence[int | None]) -> str:
-    return "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
-
-
 @runtime_kernel("Barrier")
 def barrier(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The barrier of this name."""
@@ -162,7 +159,9 @@ def insert_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     keys, values = np.asarray(inputs[1], object), np.asarray(inputs[2])
     if keys.ndim != 1 or values.ndim < 1 or values.shape[0] != keys.shape[0]:
         raise errors.InvalidArgumentError(
-            None, None, f"keys must be a vector with one element for each value. Got {_brackets(keys.shape)} and {_brackets(values.shape)}"
+            None,
+            None,
+            f"keys must be a vector with one element for each value. Got {format_shape(keys.shape)} and {format_shape(values.shape)}",
         )
     component = int(ctx.attrs["component_index"])
     target: Barrier = inputs[0]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.dtypes import as_dtype, short_name
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources import Variable
 
@@ -83,15 +83,12 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             stored, _ = reader.dtype_and_shape(name)
             if stored != as_dtype(dtype):
                 raise errors.InvalidArgumentError(
-                    None, None, f"tensor_name = {name}; expected dtype {_short(dtype)} does not equal original dtype {_short(stored)}"
+                    None,
+                    None,
+                    f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal original dtype {short_name(stored)}",
                 )
             outputs.append(reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name))
     return outputs
-
-
-def _short(dtype: Any) -> str:
-    """float32 is "float" in the messages of the runtime."""
-    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
 
 
 @runtime_kernel("MergeV2Checkpoints", expensive=True)

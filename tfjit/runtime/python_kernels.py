@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework import errors, py_functions
-from tfjit.framework.dtypes import as_dtype, enum_name
+from tfjit.framework.dtypes import as_dtype, short_name
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources import Variable
 
@@ -48,7 +48,7 @@ def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     for i, (value, dtype) in enumerate(zip(values, ctx.output_dtypes, strict=True)):
         if as_dtype(value.dtype) != dtype:
             raise errors.InvalidArgumentError(
-                None, None, f"{i}-th value returned by {token} is {_short(as_dtype(value.dtype))}, but expects {_short(dtype)}"
+                None, None, f"{i}-th value returned by {token} is {short_name(as_dtype(value.dtype))}, but expects {short_name(dtype)}"
             )
     return values
 
@@ -63,7 +63,3 @@ def _array(value: Any) -> np.ndarray:
     if array.dtype.kind == "U":
         return np.vectorize(lambda text: text.encode(), otypes=[object])(array)
     return array.astype(object) if array.dtype.kind == "S" else array
-
-
-def _short(dtype: Any) -> str:
-    return {"DT_FLOAT": "float", "DT_DOUBLE": "double"}.get(enum_name(dtype), enum_name(dtype)[3:].lower())
