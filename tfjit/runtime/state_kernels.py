@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.shape import format_shape, is_compatible
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources import DEFAULT_CONTAINER, SessionState, Variable
 
@@ -48,11 +49,12 @@ def assign(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     value = np.asarray(value)
     if ctx.attrs.get("validate_shape", True):
         declared = variable.shape
-        if declared is not None and not _compatible(declared, value.shape):
+        if declared is not None and not is_compatible(declared, value.shape):
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Assign requires shapes of both tensors to match. lhs shape= {_brackets(declared)} rhs shape= {_brackets(value.shape)}",
+                "Assign requires shapes of both tensors to match. "
+                f"lhs shape= {format_shape(declared)} rhs shape= {format_shape(value.shape)}",
             )
     variable.assign(value)
     return (variable,)
@@ -69,11 +71,12 @@ def assign_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             None,
             f"Variable and value dtypes don't match; respectively, {variable.dtype.name} and {ctx.attrs['dtype'].name}",
         )
-    if ctx.attrs.get("validate_shape", False) and variable.shape is not None and not _compatible(variable.shape, value.shape):
+    if ctx.attrs.get("validate_shape", False) and variable.shape is not None and not is_compatible(variable.shape, value.shape):
         raise errors.InvalidArgumentError(
             None,
             None,
-            f"Trying to assign to variable with tensor with wrong shape. Expected {_brackets(variable.shape)} got {_brackets(value.shape)}",
+            "Trying to assign to variable with tensor with wrong shape. "
+            f"Expected {format_shape(variable.shape)} got {format_shape(value.shape)}",
         )
     variable.assign(value)
     return ()
@@ -84,11 +87,11 @@ def _same_shape(variable: Variable, value: np.ndarray) -> np.ndarray:
     if current.shape == value.shape:
         return current
     if variable.is_resource:
-        text = f"Cannot update variable with shape {_brackets(current.shape)} using a Tensor with shape {_brackets(value.shape)}"
+        text = f"Cannot update variable with shape {format_shape(current.shape)} using a Tensor with shape {format_shape(value.shape)}"
         text += ", shapes must be equal."
     else:
         text = "Parameters and update must be the same size: "
-        text += f"the variable has shape {_brackets(current.shape)}, the update {_brackets(value.shape)}"
+        text += f"the variable has shape {format_shape(current.shape)}, the update {format_shape(value.shape)}"
     raise errors.InvalidArgumentError(None, None, text)
 
 
@@ -142,17 +145,9 @@ def count_up_to(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     with variable.lock:
         current = variable.initialized_value()
         if current.shape != ():
-            raise errors.InvalidArgumentError(None, None, f"input is not a scalar: {_brackets(current.shape)}")
+            raise errors.InvalidArgumentError(None, None, f"input is not a scalar: {format_shape(current.shape)}")
         before = current.copy()
         if before >= limit:
             raise errors.OutOfRangeError(None, None, f"Reached limit of {limit}")
         current += 1
     return (before,)
-
-
-def _compatible(declared: Sequence[int | None], shape: Sequence[int]) -> bool:
-    return len(declared) == len(shape) and all(d is None or d == s for d, s in zip(declared, shape, strict=True))
-
-
-def _brackets(shape: Sequence[int | None]) -> str:
-    return f"[{','.join('?' if d is None else str(d) for d in shape)}]"
