@@ -14,7 +14,6 @@ from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError
 from tfjit.framework.graph_import import split_input
 from tfjit.framework.op_def import OpDef, registry
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
-from tfjit.protos import function_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -123,9 +122,21 @@ def graph_def(graph: DataflowGraph) -> Message:
         fill_node_def(proto.node.add(), node)
     if graph.versions is not None:
         proto.versions.MergeFromString(graph.versions.SerializeToString())
-    if graph.library is not None:
-        proto.library.MergeFromString(graph.library.SerializeToString())
+    fill_library(proto.library, graph)
     return proto
+
+
+def fill_library(proto: Any, graph: DataflowGraph) -> None:
+    """Write the functions of a graph into an empty FunctionDefLibrary: those of the user's, then those that passes made."""
+    functions = graph.functions
+    if not functions:
+        return
+    from tfjit.passes.function_defs import function_def
+
+    proto.function.extend(functions.definitions.values())
+    proto.function.extend(function_def(made) for made in functions.made())
+    for name, gradient in functions.gradients.items():
+        proto.gradient.add(function_name=name, gradient_func=gradient)
 
 
 # ---- in
@@ -169,6 +180,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
                     f"Node '{node.name}': Connecting to invalid output {slot} of source node {name} which has {len(op.outputs)} outputs.",
                 )
     before = twin.version
+    graph.functions.check(message.library.function, message.library.gradient)
     import_rules.import_graph_def(message, input_map=input_map, name="", graph=twin, scopes_take_names=False)
     made = twin.operations_after(before)
     # A session keeps the devices as they are written; the import for users gives colocated nodes one device.
@@ -177,10 +189,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
         if op.name in written:
             op._set_device(written[op.name])
     graph.versions = twin.graph_def_versions
-    if message.library.function or message.library.gradient:
-        library = function_pb2.FunctionDefLibrary() if graph.library is None else graph.library
-        library.MergeFromString(message.library.SerializeToString())
-        graph.library = library
+    graph.functions.merge(message.library.function, message.library.gradient)
     return add_operations(graph, made)
 
 

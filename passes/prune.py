@@ -34,6 +34,7 @@ def extract(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
     check_spec(graph, spec)
     needed, shields = needed_nodes(graph, spec)
     made = graph.copy_subset(sorted(needed | shields, key=lambda name: graph.node(name).id))
+    made.functions = graph.functions.child()  # what this run's passes add to it goes with the run's plan
     made.extracted_for = spec
     made.shields = shields
     return made

@@ -11,6 +11,15 @@ In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "
 Attrs that follow from the inputs or are their defaults are left out, and filled in when read; a type that nothing determines is float32.
 Values: 1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0 ...]"
 repeats the last), func'name'{a=1}, $name (a function's attr).
+
+Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that each call runs for their effects:
+
+    y = While(x, body=func'step'{}, cond=func'more'{})
+    function 'step'{} {
+        x = _Arg(index=0)
+        p = Print(x, x)
+        r = _Retval(p, index=0)
+    } runs p
 """
 
 from __future__ import annotations
@@ -32,6 +41,7 @@ from tfjit.framework.errors import OpError
 from tfjit.framework.shape import Shape, TensorShape
 from tfjit.framework.tensors import OpaqueTensor
 from tfjit.passes.convert import derived_attrs, find_op_def, signature
+from tfjit.passes.functions import Function
 from tfjit.passes.view import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 
 INLINE_ELEMENTS: Final = 16
@@ -44,6 +54,8 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _BYTES: Final = re.compile(r"b(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 _SHAPE: Final = re.compile(r"<\s*([\d?,\s*]*)>")
+_FUNCTION: Final = re.compile(r"\s*function\s*['\"]")
+_END: Final = re.compile(rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$")
 _NAME_LIST: Final = re.compile(rf"\s*from\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*)")
 
 
@@ -57,9 +69,23 @@ def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True
     full: write tensors of any size out, so that `parse_graph` gives the same graph; else those above 16 elements are elided ("...").
     shapes: add each node's output dtypes and shapes as a comment.
     """
+    text = _print_nodes(graph, full, shapes, "")
+    for ref in graph.functions.reachable(graph):
+        try:
+            body = graph.functions.body(ref)
+        except OpError as error:
+            text += f"# function '{ref.name}': {error.message}\n"
+            continue
+        runs = f" runs {', '.join(body.must_run)}" if body.must_run else ""
+        head = format_value(ref, full=full).removeprefix("func")
+        text += f"function {head} {{\n{_print_nodes(body.graph, full, shapes, '    ')}}}{runs}\n"
+    return text
+
+
+def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) -> str:
     nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
     width = min(max((len(node.name) for node in nodes), default=0), 40)
-    return "".join(format_node(graph, node, full=full, shapes=shapes, width=width) + "\n" for node in nodes)
+    return "".join(f"{indent}{format_node(graph, node, full=full, shapes=shapes, width=width)}\n" for node in nodes)
 
 
 def format_node(graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0) -> str:
@@ -159,10 +185,51 @@ class _Record:
     output_dtypes: tuple[DType, ...] | None = None
 
 
+@dataclass
+class _Block:
+    line: int
+    ref: FuncRef
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    runs: tuple[str, ...] = ()
+
+
 def parse_graph(text: str) -> DataflowGraph:
-    """The graph that a text describes; ids follow the order of its lines. Raises TextError naming line and reason."""
-    records: dict[str, _Record] = {}
+    """The graph that a text describes, functions included; ids follow the order of its lines. Raises TextError naming line and reason."""
+    lines: list[tuple[int, str]] = []
+    blocks: list[_Block] = []
+    block: _Block | None = None
     for number, line in enumerate(text.splitlines(), 1):
+        opens, closes = _FUNCTION.match(line), _END.match(line)
+        if opens and block is None:
+            reader = _Reader(line, number, opens.end() - 1)
+            block = _Block(number, reader._func())
+            reader.expect("{")
+        elif closes and block is not None:
+            block.runs = tuple(name.strip() for name in closes[1].split(",")) if closes[1] else ()
+            blocks.append(block)
+            block = None
+        elif opens or closes:
+            raise TextError(f"line {number}: a function {'begins inside of another' if opens else 'ends that has not begun'}")
+        else:
+            (lines if block is None else block.lines).append((number, line))
+    if block is not None:
+        raise TextError(f"line {block.line}: function '{block.ref.name}' does not end")
+    graph = _parse_nodes(lines, DataflowGraph())
+    for block in blocks:
+        body = DataflowGraph()
+        body.functions = graph.functions
+        _parse_nodes(block.lines, body)
+        try:
+            function = Function.from_graph(block.ref.name, body, must_run=block.runs)
+            graph.functions.add(function, block.ref)
+        except OpError as error:
+            raise TextError(f"line {block.line}: {error.message}") from error
+    return graph
+
+
+def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> DataflowGraph:
+    records: dict[str, _Record] = {}
+    for number, line in lines:
         record = _parse_line(line, number)
         if record is None:
             continue
@@ -174,7 +241,6 @@ def parse_graph(text: str) -> DataflowGraph:
             if src not in records:
                 raise TextError(f"line {record.line}: Node '{record.name}': Unknown input node '{src}'")
 
-    graph = DataflowGraph()
     for record in _inputs_first(records):
         got: list[DType | None] = []
         for src, slot in record.inputs:

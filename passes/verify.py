@@ -50,7 +50,7 @@ def _check_nodes(graph: DataflowGraph) -> None:
             pass
         elif node.op_def is None:
             _fail(node, "it has no op_def")
-        elif registry.lookup(node.op) is not node.op_def:
+        elif registry.lookup(node.op) is not node.op_def and graph.functions.op_def(node.op) != node.op_def:
             _fail(node, "its op_def is not the registry's")
         try:
             inputs, outputs = signature(node.op, node.op_def, node.attrs, node.name)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graph import Graph
     from tfjit.framework.op_def import OpDef
     from tfjit.framework.operation import Operation
+    from tfjit.passes.functions import FunctionLibrary
 
 SOURCE: Final = "_SOURCE"
 SINK: Final = "_SINK"
@@ -145,8 +146,8 @@ class DataflowGraph(nx.MultiDiGraph):
         self._num_edges = 0
         self._name_counter = 0
         self._order: list[str] | None = None
-        self.versions: Any = None  # the GraphDef's VersionDef and function library, carried along unread
-        self.library: Any = None
+        self.versions: Any = None  # the GraphDef's VersionDef, carried along unread
+        self._functions: FunctionLibrary | None = None
         self._twin: Graph | None = None  # the framework Graph in which extensions are checked
         self.extracted_for: Any = None  # the RunSpec that `prune.extract` copied this graph for
         self.shields: set[str] = set()  # nodes copied without their inputs, since all that is needed of them is fed
@@ -156,6 +157,19 @@ class DataflowGraph(nx.MultiDiGraph):
         for name in (SOURCE, SINK):
             self._insert(Node(self, name, self._new_node_id(), "NoOp", {}, None))
         self._connect(SOURCE, CONTROL, SINK, CONTROL)
+
+    @property
+    def functions(self) -> FunctionLibrary:
+        """The functions that nodes may name (passes/functions.py); shared by copies of the graph."""
+        if self._functions is None:
+            from tfjit.passes.functions import FunctionLibrary
+
+            self._functions = FunctionLibrary()
+        return self._functions
+
+    @functions.setter
+    def functions(self, library: FunctionLibrary) -> None:
+        self._functions = library
 
     # ---- building from and writing to the wire
 
@@ -172,6 +186,7 @@ class DataflowGraph(nx.MultiDiGraph):
         made = cls()
         made.add_operations(graph.get_operations())
         made.versions = graph.graph_def_versions
+        made.functions.merge(graph.functions.values(), graph.function_gradients)
         return made
 
     def add_operations(self, operations: Sequence[Operation]) -> list[str]:
@@ -579,7 +594,7 @@ class DataflowGraph(nx.MultiDiGraph):
         """A graph of just those nodes and the edges between them, with the ids they have here; `_SOURCE` and `_SINK` are always in it."""
         made = type(self)()
         made.graph.update(self.graph)
-        made.versions, made.library, made._name_counter = self.versions, self.library, self._name_counter
+        made.versions, made._functions, made._name_counter = self.versions, self.functions, self._name_counter
         keep = dict.fromkeys(names)
         keep.pop(SOURCE, None)
         keep.pop(SINK, None)

@@ -64,19 +64,21 @@ def graph_def_from(source: Any) -> Any:
 
 def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str]) -> None:
     """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already
-    sent, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
+    sent, and of its functions with a "^" before them, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
     if isinstance(graph, Graph):
         backend.extend_from(graph, version)
         return
     graph_def = graph.as_graph_def()
     if sent:
         new = type(graph_def)()
-        new.library.CopyFrom(graph_def.library)
+        new.library.function.extend(function for function in graph_def.library.function if f"^{function.signature.name}" not in sent)
+        new.library.gradient.extend(graph_def.library.gradient)
         new.versions.CopyFrom(graph_def.versions)
         new.node.extend(node for node in graph_def.node if node.name not in sent)
         graph_def = new
     backend.extend(graph_def)
     sent.update(node.name for node in graph_def.node)
+    sent.update(f"^{function.signature.name}" for function in graph_def.library.function)
 
 
 def to_config(config: Any) -> Any:

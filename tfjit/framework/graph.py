@@ -450,6 +450,11 @@ class Graph(GraphScopes):
         """FunctionDef messages of the library by name; not to be written to."""
         return self._functions
 
+    @property
+    def function_gradients(self) -> Sequence[Any]:
+        """GradientDef messages of the library; not to be written to."""
+        return self._library_gradients
+
     def as_default(self) -> Any:
         """Context manager that makes this the thread's default graph."""
         return entered(self)

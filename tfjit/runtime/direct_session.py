@@ -107,11 +107,12 @@ class DirectSession(BackendSession):
         self.check_open()
         with self.graph_lock:
             mine = self.graph if self.graph is not None else DataflowGraph()
-            if graph.functions or mine._twin is not None:
+            if mine._twin is not None:
                 super().extend_from(graph, version)
                 return
             # checked when they were made, so neither a message nor a second check is needed
             mine.versions = graph.graph_def_versions
+            mine.functions.merge(graph.functions.values(), graph.function_gradients)
             add_operations(mine, graph.operations_after(version))
             place(mine, PassContext(options=self.pass_options()))
             self.graph = mine
