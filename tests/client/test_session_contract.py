@@ -225,7 +225,7 @@ def test_with_makes_session_and_graph_the_defaults() -> None:
         assert tfjit.get_default_graph() is graph
         with pytest.raises(RuntimeError, match="not re-entrant"):
             session.__enter__()
-        with pytest.raises(RuntimeError, match=r"The Session graph is empty\.  Add operations"):
+        with pytest.raises(RuntimeError, match=r"The Session graph is empty\. Add operations"):
             session.run([])
     assert tfjit.get_default_session() is None
     assert tfjit.get_default_graph() is not graph

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
-    """A function of the keys' values. Extra arguments are ignored, missing ones leave their placeholder unfed."""
+    """A function of the keys' values, and of options and run_metadata. Extra arguments are ignored, missing ones leave their placeholder
+    unfed."""
     entries: dict[int, Callable[..., Any]] = {}
 
     def make(count: int, args: Sequence[Any]) -> Callable[..., Any]:
@@ -26,7 +27,9 @@ def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Ca
         used = len(named)
         return entry if used == count else lambda *values: entry(*values[:used])
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+        if options is not None or run_metadata is not None:
+            return session.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
         if session._closed:
             session._check_usable()
         entry = entries.get(len(args))

@@ -39,6 +39,27 @@ def as_fetched(array: Any) -> Any:
     return np.array(array)
 
 
+def is_quantized(leaf: Leaf) -> bool:
+    """Whether a fetched tensor's dtype is one that NumPy knows only as a structure of a number."""
+    return not leaf.is_operation and leaf.element.dtype.is_quantized
+
+
+def _as_numbers(leaf: Leaf, value: Any) -> Any:
+    """A fetched value as the caller gets it: of a quantized tensor, the numbers."""
+    if not is_quantized(leaf):
+        return value
+    (number,) = (kind for kind, _ in value.dtype.fields.values())
+    return value.view(number)[()]
+
+
+def leaf_values(leaves: Sequence[Leaf], fed: Mapping[str, Any], results: Sequence[Any]) -> list[Any]:
+    """A value a leaf: None for an operation, of what was fed too (`fed`, by name) what it was fed, else the next of `results`."""
+    rest = iter(results)
+    return [
+        None if leaf.is_operation else as_fetched(fed[leaf.name]) if leaf.name in fed else _as_numbers(leaf, next(rest)) for leaf in leaves
+    ]
+
+
 def entry_by_dict(resolved: Resolved) -> Entry:
     """The entry for a feed_dict with the keys that were resolved, in their order."""
     slots, runner = resolved.slots, resolved.runner
@@ -96,10 +117,7 @@ def _any_entry(resolved: Resolved) -> Entry:
 
     def entry(feed_dict: Mapping[Any, Any] | None) -> Any:
         arrays = [slot.convert(get(feed_dict)) for slot, get in pairs]  # type: ignore[arg-type]
-        results = iter(runner(arrays) if runner is not None else ())
-        values = [
-            None if leaf.is_operation else as_fetched(arrays[fed[leaf.name]]) if leaf.name in fed else next(results) for leaf in leaves
-        ]
-        return rebuild(values)
+        results = runner(arrays) if runner is not None else ()
+        return rebuild(leaf_values(leaves, {name: arrays[i] for name, i in fed.items()}, results))
 
     return entry

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from tfjit.framework.errors import InaccessibleTensorError
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
 _CONVERSIONS: list[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]] = []
@@ -18,10 +22,12 @@ def register_session_run_conversion_functions(
     feed_function_for_partial_run: Callable[[Any], Sequence[Any]] | None = None,
 ) -> None:
     """Teach `run` a type. fetch_function: object -> (elements to fetch, contraction of their values);
-    feed_function: (object, value) -> pairs of (tensor, value). Raises ValueError when the type or a base of it is registered.
+    feed_function: (object, value) -> pairs of (tensor, value); feed_function_for_partial_run: object -> tensors to be fed.
+    The latest registered type that an object is an instance of counts. Raises ValueError when the type or a subclass of it is registered,
+    which would hide it.
     """
-    for known, *_ in _CONVERSIONS:
-        if issubclass(tensor_type, known):
+    for known in (object, *(entry[0] for entry in _CONVERSIONS)):
+        if issubclass(known, tensor_type):
             raise ValueError(f"{tensor_type} has already been registered so ignore it.")
 
     def no_feed(*_: Any) -> Any:
@@ -49,6 +55,14 @@ def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]]
         if isinstance(key, known):
             return feed
     return None
+
+
+def fed_parts(key: Any) -> Sequence[Any]:
+    """The tensors that a key of a partial run stands for."""
+    for known, _, _, feed in _conversions(key):
+        if isinstance(key, known):
+            return feed(key)
+    return [key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +95,25 @@ class FetchMapper:
             raise TypeError(f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}". Cannot be None')
         if isinstance(fetch, (list, tuple)):
             parts = [self._map(f) for f in fetch]
-            make = _sequence_maker(fetch)
+            make = _sequence_maker(_class_of(fetch))
             return lambda values: make([part(values) for part in parts])
         if isinstance(fetch, Mapping):
             keys = list(fetch)
             parts = [self._map(fetch[k]) for k in keys]
-            kind = type(fetch)
-            if hasattr(fetch, "default_factory"):
-                factory = fetch.default_factory
-                return lambda values: kind(factory, zip(keys, [part(values) for part in parts], strict=True))  # type: ignore[call-arg]
-            return lambda values: kind(zip(keys, [part(values) for part in parts], strict=True))  # type: ignore[call-arg]
+            kind: Any = _class_of(fetch)
+            if isinstance(fetch, defaultdict):
+                kind = partial(defaultdict, fetch.default_factory)
+            return lambda values: kind((key, part(values)) for key, part in zip(keys, parts, strict=True))
         attributes = getattr(type(fetch), "__attrs_attrs__", None)
         if attributes is not None:
-            names = [a.name for a in attributes]
-            parts = [self._map(getattr(fetch, n)) for n in names]
+            parts = [self._map(getattr(fetch, a.name)) for a in attributes]
             cls = type(fetch)
             return lambda values: cls(*[part(values) for part in parts])
         for known, fetch_function, _, _ in _conversions(fetch):
             if isinstance(fetch, known):
                 elements, contract = fetch_function(fetch)
-                parts = [self._map(e) for e in elements]
-                return lambda values: contract([part(values) for part in parts])
+                parts = [self._leaf(e) for e in elements]
+                return lambda values: contract([part(values) for part in parts]) if parts else None
         return self._leaf(fetch)
 
     def _leaf(self, fetch: Any) -> Rebuild:
@@ -116,8 +128,12 @@ class FetchMapper:
         except KeyError as e:
             raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})") from None
         is_operation = not hasattr(element, "dtype")
-        if hasattr(self._graph, "is_fetchable") and not self._graph.is_fetchable(element):
-            raise ValueError(f"Operation '{element.name}' has been marked as not fetchable.")
+        op = element if is_operation else element.op
+        if not self._graph.is_fetchable(op):
+            raise InaccessibleTensorError(
+                f"Operation {op.name} has been marked as not fetchable. Typically this happens when it is defined in another function or "
+                "code block. Use return values, explicit Python locals or TensorFlow collections to access it."
+            )
         key = (element.name, is_operation)
         position = self._index.get(key)
         if position is None:
@@ -126,10 +142,15 @@ class FetchMapper:
         return lambda values: values[position]
 
 
-def _sequence_maker(fetch: Sequence[Any]) -> Callable[[list[Any]], Any]:
-    kind = type(fetch)
-    if kind is list:
+def _class_of(structure: Any) -> Any:
+    """The class of a fetched structure; of one behind a `wrapt.ObjectProxy`, as TensorFlow's trackable lists are, the wrapped one's."""
+    kind = type(structure)
+    return kind if issubclass(kind, (list, tuple, Mapping)) else type(getattr(structure, "__wrapped__", structure))
+
+
+def _sequence_maker(kind: Any) -> Callable[[list[Any]], Any]:
+    if issubclass(kind, list):
         return lambda values: values
-    if hasattr(fetch, "_fields"):
-        return lambda values: kind(*values)
-    return lambda values: kind(values)  # type: ignore[call-arg]
+    if kind is tuple:
+        return tuple
+    return lambda values: kind(*values)  # a namedtuple

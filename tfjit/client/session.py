@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfjit.client.callables import OptionsCallable, make_callable
-from tfjit.client.entries import Entry, Resolved, as_fetched, entry_by_dict
-from tfjit.client.feeds import feed_slot, resolve_feeds
+from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, leaf_values
+from tfjit.client.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.fetches import FetchMapper, is_converted
 from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
 from tfjit.client.sources import extend_backend, graph_from, to_config
@@ -135,7 +135,7 @@ class BaseSession(SessionBase):
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         if self._graph.version == 0:
-            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     def _extend(self) -> None:
         """Send what is new of the graph; each node once, whoever asks."""
@@ -170,8 +170,8 @@ class BaseSession(SessionBase):
         """Fetches and feed keys as the graph and the back end know them; what is new of the graph goes to the back end."""
         graph, backend = self._graph, self._backend
         assert backend is not None
+        feeds = resolve_feeds(graph, feed_dict)  # before the fetches: of two faults, TensorFlow names the feed's
         mapper = FetchMapper(graph, fetches)
-        feeds = resolve_feeds(graph, feed_dict) if feed_dict is not None else []
         self._extend()
         fed = {slot.name: i for i, (slot, _, _) in enumerate(feeds)}
         leaves = mapper.leaves
@@ -179,8 +179,9 @@ class BaseSession(SessionBase):
         targets = [leaf.name for leaf in leaves if leaf.is_operation]
         runner = backend.prepare(list(fed), tensors, targets) if tensors or targets else None
         form: Literal["one", "list", "any"] = "any"
-        direct = len(feeds) == len(feed_dict or ()) and not any(is_converted(key) for key in feed_dict or ())
-        if direct and len(tensors) == len(leaves) and _is_flat(fetches):
+        direct = len(feeds) == len(feed_dict or ()) and not any(is_nested(key) or is_converted(key) for key in feed_dict or ())
+        plain = not any(is_quantized(leaf) for leaf in leaves)
+        if direct and plain and len(tensors) == len(leaves) and _is_flat(fetches):
             if len(leaves) == 1 and type(fetches) not in (list, tuple):
                 form = "one"
             elif type(fetches) is list and len(leaves) == len(fetches):
@@ -193,40 +194,34 @@ class BaseSession(SessionBase):
 
         self._check_usable()
         assert self._backend is not None
+        feeds = resolve_feeds(self._graph, feed_dict)
         mapper = FetchMapper(self._graph, fetches)
-        feeds = resolve_feeds(self._graph, feed_dict) if feed_dict is not None else []
         self._extend()
-        arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
-        tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in arrays]
-        targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
         metadata = RunMetadata() if run_metadata is not None else None
-        results: Any = iter(())
-        if tensors or targets:
-            try:
-                results = iter(self._backend.run(list(arrays.items()), tensors, targets, to_run_options(options), metadata))
-            except errors.OpError as error:
-                raise self._explained(error) from None
+        try:
+            arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
+            tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in arrays]
+            targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
+            results: list[Any] = []
+            if tensors or targets:
+                results = self._backend.run(list(arrays.items()), tensors, targets, to_run_options(options), metadata)
+        except errors.OpError as error:
+            raise self._explained(error) from None
         if run_metadata is not None:
             copy_into(metadata, run_metadata)
-        values = [
-            None if leaf.is_operation else as_fetched(arrays[leaf.name]) if leaf.name in arrays else next(results) for leaf in mapper.leaves
-        ]
-        return mapper.rebuild(values)
+        return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Callable[..., Any]:
-        """A function that takes the values of `feed_list` in order and runs `fetches`; with accept_options also options= and
-        run_metadata=. Extra arguments are ignored, missing ones leave their placeholder unfed."""
+        """A function that takes the values of `feed_list` in order, and options= and run_metadata=, and runs `fetches`.
+
+        Extra arguments are ignored, missing ones leave their placeholder unfed. accept_options: every function accepts them.
+        """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
-            raise TypeError("Argument `feed_list` must be a list or tuple.")
+            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
         self._check_usable()
-        keys = list(feed_list or ())
-        if not accept_options:
-            return make_callable(self, fetches, keys)
-
-        def call_with_options(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
-            return self.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
-
-        return call_with_options
+        if feed_list is None:
+            FetchMapper(self._graph, fetches)  # says what cannot be fetched now; with feeds, the first call does
+        return make_callable(self, fetches, list(feed_list or ()))
 
     def _make_callable_from_options(self, callable_options: Any) -> OptionsCallable:
         """A function of the options' feeds. callable_options: CallableOptions of tfjit or TensorFlow."""
@@ -234,32 +229,38 @@ class BaseSession(SessionBase):
         self._extend()
         return OptionsCallable(self, callable_options)
 
-    def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
-        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle."""
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Start a step to be fed and fetched in parts by `partial_run`; returns its handle. feeds: a tensor (or name) or a list of them."""
         self._check_usable()
         assert self._backend is not None
+        slots = partial_feeds(self._graph, feeds)
         mapper = FetchMapper(self._graph, fetches)
-        slots = [feed_slot(self._graph.as_graph_element(f, allow_tensor=True, allow_operation=False)) for f in feeds or ()]
         self._extend()
-        return self._backend.partial_run_setup(
-            [slot.name for slot in slots],
-            [leaf.name for leaf in mapper.leaves if not leaf.is_operation],
-            [leaf.name for leaf in mapper.leaves if leaf.is_operation],
-        )
+        try:
+            return self._backend.partial_run_setup(
+                [slot.name for slot in slots],
+                [leaf.name for leaf in mapper.leaves if not leaf.is_operation],
+                [leaf.name for leaf in mapper.leaves if leaf.is_operation],
+            )
+        except errors.OpError as error:
+            raise self._explained(error) from None
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
         assert self._backend is not None
+        feeds = resolve_feeds(self._graph, feed_dict)
         mapper = FetchMapper(self._graph, fetches)
-        if any(leaf.is_operation for leaf in mapper.leaves):
-            raise RuntimeError("partial_run() requires empty target_list.")
-        feeds = resolve_feeds(self._graph, feed_dict) if feed_dict is not None else []
-        pairs = [(slot.name, slot.convert(get(feed_dict or {}))) for slot, get, _ in feeds]
+        targets = [leaf.element for leaf in mapper.leaves if leaf.is_operation]
+        if targets:
+            raise RuntimeError(f"partial_run() requires empty `target_list`. Received: target_list={targets} (non-empty)")
         try:
-            return mapper.rebuild(self._backend.partial_run(handle, pairs, [leaf.name for leaf in mapper.leaves]))
+            arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
+            tensors = [leaf.name for leaf in mapper.leaves if leaf.name not in arrays]
+            results = self._backend.partial_run(handle, list(arrays.items()), tensors) if arrays or tensors else []
         except errors.OpError as error:
             raise self._explained(error) from None
+        return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
     def explain(
         self,
@@ -283,7 +284,7 @@ class BaseSession(SessionBase):
             for key, shape in (feed_shapes or {}).items()
             for tensor in [self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)]
         }
-        values = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in resolve_feeds(self._graph, feed_dict or {})}
+        values = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in resolve_feeds(self._graph, feed_dict)}
         feeds.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
         for tensor in _placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
@@ -424,7 +425,7 @@ def _placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:
 
 def _is_leaf(x: Any) -> bool:
     """Whether the object stands for the same graph element for as long as it lives."""
-    if isinstance(x, str):
+    if isinstance(x, (str, bytes)):
         return True
     return hasattr(x, "graph") and hasattr(x, "name") and not isinstance(x, (list, tuple, dict)) and not is_converted(x)
 

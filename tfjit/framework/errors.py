@@ -214,6 +214,10 @@ class InvalidDtypeError(InvalidArgumentError, TypeError):
     """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError there."""
 
 
+class InaccessibleTensorError(ValueError):
+    """A tensor or operation that the graph does not let be fetched."""
+
+
 _BY_CODE: Final[dict[int, type[OpError]]] = {
     CANCELLED: CancelledError,
     UNKNOWN: UnknownError,

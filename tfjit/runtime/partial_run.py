@@ -75,8 +75,10 @@ class PartialRun:
                 raise errors.InvalidArgumentError(None, None, f"The fetch {name} has already been fetched.")
         available = {name for name, fed in self._feeds.items() if fed} | {name for name, _ in feeds}
         for name in fetches:
-            if not self._ancestors[name] <= available:
-                raise errors.InvalidArgumentError(None, None, f"Fetch {name} can't be computed from the feeds that have been fed so far.")
+            missing = min(self._ancestors[name] - available, default=None)
+            if missing is not None:  # TensorFlow's sentence, which names the feed
+                text = f"Fetch {missing} can't be computed from the feeds that have been fed so far."
+                raise errors.InvalidArgumentError(None, None, text)
         for name, value in feeds:
             self._feeds[name] = True
             self._context.rendezvous.send(self._key(name), value)

@@ -26,7 +26,7 @@ def unfed_placeholder(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A placeholder that is run was not fed."""
     dtype, shape = ctx.attrs["dtype"], ctx.attrs.get("shape")
     sizes = ""
-    if shape is not None and shape.rank is not None:
+    if shape is not None and shape.rank:  # of a scalar, too, TensorFlow says no shape
         sizes = f" and shape [{','.join('?' if d is None else str(d) for d in shape.as_list())}]"
     raise errors.InvalidArgumentError(
         None, None, f"You must feed a value for placeholder tensor '{ctx.name}' with dtype {enum_name(dtype)[3:].lower()}{sizes}"
