@@ -16,9 +16,9 @@ import numpy as np
 
 from tfjit.framework import dtypes as d
 from tfjit.framework.dtypes import DType
-from tfjit.framework.elementwise import ElementError, Elementwise, lookup
+from tfjit.framework.elementwise import LITERAL, ElementError, Elementwise, lookup
 from tfjit.framework.scalar_reference import TRUNCATED_BITS
-from tfjit.kernels.program import Program
+from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import Source
 
@@ -193,10 +193,48 @@ def _value_dtypes(program: Program) -> list[DType]:
     return [*program.inputs, *(op.dtype for op in program.ops)]
 
 
+def expanded(program: Program) -> Program:
+    """The program with ops that are written in steps of others (`Elementwise.steps`) replaced by these."""
+    rows = [lookup(op.op) for op in program.ops]
+    if not any(row is not None and row.steps for row in rows):
+        return program
+    dtypes = _value_dtypes(program)
+    numbers = list(range(len(program.inputs)))  # value of the program -> value of the result
+    ops: list[ScalarOp] = []
+    for op, row in zip(program.ops, rows, strict=True):
+        args = [numbers[a] for a in op.args]
+        if row is None or not row.steps:
+            numbers.append(_append(program, ops, ScalarOp(op.op, tuple(args), op.dtype, op.attrs)))
+            continue
+        typed, attrs = operand_dtype(row, [dtypes[a] for a in op.args]), dict(op.attrs)
+        kinds = [dtypes[a] for a in op.args]
+        for step in row.steps:
+            if step.op == LITERAL:
+                value: Any = step.value
+                if isinstance(value, str):
+                    value = attrs[value]
+                    value = np.float32(value) if isinstance(value, float) else value  # as it is on the wire
+                made = ScalarOp(LITERAL, (), typed, (("value", value),))
+            else:
+                inner = _row(step.op)
+                result = inner.result_dtype(operand_dtype(inner, [kinds[a] for a in step.args]), {})
+                made = ScalarOp(step.op, tuple(args[a] for a in step.args), result)
+            kinds.append(made.dtype)
+            args.append(_append(program, ops, made))
+        numbers.append(args[-1])
+    return Program(program.inputs, tuple(ops), tuple(numbers[o] for o in program.outputs))
+
+
+def _append(program: Program, ops: list[ScalarOp], op: ScalarOp) -> int:
+    ops.append(op)
+    return len(program.inputs) + len(ops) - 1
+
+
 def program_errors(program: Program) -> dict[int, tuple[str, str]]:
     """Status code -> (exception class, message) of what the program may report, as `Launch.errors` wants it."""
+    program = expanded(program)
     values = _value_dtypes(program)
-    found = (failure(op.op, [values[a] for a in op.args]) for op in program.ops)
+    found = (failure(op.op, [values[a] for a in op.args]) for op in program.ops if op.op != LITERAL)
     return {error.code: ("InvalidArgumentError", error.message) for error in found if error is not None}
 
 
@@ -210,8 +248,12 @@ def emit_program(source: Source, program: Program, input_names: Sequence[str], f
     """
     if len(input_names) != len(program.inputs):
         raise ValueError(f"program has {len(program.inputs)} inputs, got {len(input_names)} names")
+    program = expanded(program)
     names, dtypes = list(input_names), _value_dtypes(program)
     for i, op in enumerate(program.ops):
+        if op.op == LITERAL:
+            names.append(literal(dict(op.attrs)["value"], op.dtype))
+            continue
         args, in_dtypes = [names[a] for a in op.args], [dtypes[a] for a in op.args]
         error = failure(op.op, in_dtypes)
         if error is not None:

@@ -184,6 +184,12 @@ def initial_state(*op_types: str) -> Callable[[InitialState], InitialState]:
     return register
 
 
+def unregister(op_type: str) -> None:
+    """Forget the kernels of an op type that a user registered."""
+    for table in (_BUILDERS, _REFERENCES, _INITIAL_STATES):
+        table.pop(op_type, None)
+
+
 def find_initial_state(op_type: str) -> InitialState | None:
     """The maker of an op type's persistent state, or None when it has none."""
     return _INITIAL_STATES.get(op_type)

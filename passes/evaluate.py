@@ -39,8 +39,6 @@ NEVER_EVALUATED: Final = CONTROL_FLOW | {
     "DeleteSessionTensor",
 }
 
-_ARITHMETIC: Final = frozenset(row.op for row in elementwise.TABLE)
-
 
 class NotEvaluated(Exception):
     """A node has no value while planning; the text says why."""
@@ -75,7 +73,8 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     kernel = find_reference(node.op)
     if kernel is None:
         raise NotEvaluated(f"{node.op} has no reference kernel")
-    if node.op in _ARITHMETIC:
+    is_arithmetic = elementwise.lookup(node.op) is not None
+    if is_arithmetic:
         inputs = [_flushed(value) for value in inputs]
     specs = tuple(TensorSpec(as_dtype(value.dtype), value.shape) for value in inputs)
     shapes = node.output_shapes
@@ -96,7 +95,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         array = np.asarray(result)
         if array.dtype != np.dtype(dtype.as_numpy_dtype):
             raise NotEvaluated(f"the reference kernel of {node.op} gave {array.dtype}, expected {dtype.name}")
-        if node.op in _ARITHMETIC:
+        if is_arithmetic:
             array = _flushed(array)
         if not array.flags.c_contiguous or array.flags.writeable:
             # the kernel may have given a view of an input, or of memory it keeps

@@ -41,6 +41,7 @@ _HOMES = {
         "executing_eagerly is_tensor"
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
     "tfjit.framework.default_graph": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "
@@ -52,6 +53,7 @@ _HOMES = {
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
+    "tfjit.framework.gradient_registry": "NoGradient NotDifferentiable RegisterGradient",
     "tfjit.framework.graph": "Graph",
     "tfjit.framework.graph_def": "import_graph_def",
     "tfjit.framework.graph_keys": "GraphKeys",
@@ -81,7 +83,7 @@ _SUBMODULES = (
 )
 # What a TF1 program may look for and will not find yet, by the feature it takes.
 _MISSING = {
-    "gradients and optimizers": "AggregationMethod GradientTape RegisterGradient UnconnectedGradients custom_gradient gradients hessians",
+    "gradients and optimizers": "AggregationMethod GradientTape UnconnectedGradients custom_gradient gradients hessians",
     "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",

@@ -20,8 +20,6 @@ from tfjit.framework.op_def import (
     infer_outputs,
     infer_shapes,
     input_dtypes,
-    not_differentiable,
-    register_gradient,
     register_op,
     registry,
 )
@@ -241,21 +239,6 @@ def test_registry() -> None:
     with pytest.raises(AttributeError):
         PAIR.name = "x"  # type: ignore[misc]
     assert hash(PAIR) == hash(OpDef("TestPair"))
-
-
-def test_gradients() -> None:
-    @register_gradient("TestGradA", "TestGradB")
-    def gradient(op: Any, dy: Any) -> Any:
-        return dy
-
-    not_differentiable("TestGradC")
-    assert registry.gradient("TestGradA") is registry.gradient("TestGradB") is gradient
-    assert registry.gradient("TestGradC") is None and registry.has_gradient("TestGradC")
-    assert not registry.has_gradient("TestGradD")
-    with pytest.raises(LookupError, match="gradient registry has no entry for: TestGradD"):
-        registry.gradient("TestGradD")
-    with pytest.raises(KeyError, match="Registering two gradient with name 'TestGradA'!"):
-        register_gradient("TestGradA")(gradient)
 
 
 def test_shape_inference_and_its_messages() -> None:

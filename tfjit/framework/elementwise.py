@@ -56,6 +56,23 @@ DIVISION_BY_ZERO: Final = ElementError("{1} == {T}(0)", lambda x, y: y == 0, 1, 
 NEGATIVE_POWER: Final = ElementError("{1} < {T}(0)", lambda x, y: y < 0, 2, "Integers to negative integer powers are not allowed", "i")
 
 
+LITERAL: Final = "_Literal"
+"""The op of a step that is a number: of the operands' dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a scalar function that is written with others.
+
+    op: a row of the table, or LITERAL. args: value numbers: the inputs', then one a step. value: of a LITERAL: a number, or the name of an
+    attr.
+    """
+
+    op: str
+    args: tuple[int, ...] = ()
+    value: float | str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """A scalar function; shape rule, kernels, folding and fusion follow from it.
@@ -73,6 +90,7 @@ class Elementwise:
     commutative: as its OpDef says.
     cost_ns: predicted time an element, float32, one core, arithmetic only.
     error: inputs that fail.
+    steps: the function in terms of other rows, instead of `expr`; it fails where they do.
     """
 
     op: str
@@ -88,6 +106,7 @@ class Elementwise:
     commutative: bool = False
     cost_ns: float = 0.05
     error: ElementError | None = None
+    steps: tuple[Step, ...] = ()
 
     @property
     def arity(self) -> int:
@@ -331,9 +350,21 @@ _SPECIAL: Final = (
 TABLE: Final[tuple[Elementwise, ...]] = (
     *_ARITHMETIC, *_POWERS, *_TRIGONOMETRIC, *_ACTIVATIONS, *_LOGIC, *_CONVERSIONS, *_SPECIAL,
 )  # fmt: skip
-BY_OP: Final[Mapping[str, Elementwise]] = MappingProxyType({row.op: row for row in TABLE})
+_BY_OP: Final[dict[str, Elementwise]] = {row.op: row for row in TABLE}
 
 
 def lookup(op: str) -> Elementwise | None:
     """The row of an op type, or None."""
-    return BY_OP.get(op)
+    return _BY_OP.get(op)
+
+
+def add_row(row: Elementwise) -> None:
+    """A row for an op that a user registers. Raises ValueError when the op has one."""
+    if row.op in _BY_OP:
+        raise ValueError(f"two scalar functions for {row.op}")
+    _BY_OP[row.op] = row
+
+
+def remove_row(op: str) -> None:
+    """Undo `add_row`."""
+    _BY_OP.pop(op, None)

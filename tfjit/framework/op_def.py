@@ -1,4 +1,4 @@
-"""OpDef, what follows from it for a node (attrs, dtypes), and the registry of op types with shape functions and gradients."""
+"""OpDef, what follows from it for a node (attrs, dtypes), and the registry of op types with their shape functions."""
 
 from __future__ import annotations
 
@@ -305,16 +305,14 @@ def infer_outputs(op_def: OpDef, attrs: Mapping[str, Any], dtypes_in: Sequence[D
 
 
 ShapeFn = Callable[[ShapeContext], Sequence[Shape]]
-GradientFn = Callable[..., Any]
 
 
 class OpRegistry:
-    """Op type -> OpDef, shape function and gradient function."""
+    """Op type -> OpDef and shape function."""
 
     def __init__(self) -> None:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
-        self._gradients: dict[str, GradientFn | None] = {}
         self._unread: tuple[str, ...] | None = None  # op families not imported yet; None before the list was read
         self._load_lock = threading.RLock()
 
@@ -326,6 +324,11 @@ class OpRegistry:
         self._ops[op_def.name] = op_def
         if shape is not None:
             self._shape_fns[op_def.name] = shape
+
+    def unregister(self, op_type: str) -> None:
+        """Forget an op type, if it is registered. Graphs that use it keep their nodes."""
+        self._ops.pop(op_type, None)
+        self._shape_fns.pop(op_type, None)
 
     def lookup(self, op_type: str) -> OpDef | None:
         """The op's definition, or None."""
@@ -379,33 +382,15 @@ class OpRegistry:
         self._load()
         return len(self._ops)
 
-    def register_gradient(self, op_type: str, gradient: GradientFn | None) -> None:
-        """Set the gradient of an op; None says that it has none."""
-        if op_type in self._gradients:
-            raise KeyError(f"Registering two gradient with name '{op_type}'!")
-        self._gradients[op_type] = gradient
-
-    def has_gradient(self, op_type: str) -> bool:
-        """Whether a gradient, or its absence, is registered."""
-        return op_type in self._gradients
-
-    def gradient(self, op_type: str) -> GradientFn | None:
-        """The gradient function, None for an op that is not differentiable. Raises LookupError when neither is registered."""
-        try:
-            return self._gradients[op_type]
-        except KeyError:
-            raise LookupError(f"gradient registry has no entry for: {op_type}") from None
-
 
 registry: Final = OpRegistry()
 
 
-def register_op(
+def define_op(
     name: str,
     inputs: Iterable[str] = (),
     outputs: Iterable[str] = (),
     attrs: Iterable[str] = (),
-    shape: ShapeFn | None = None,
     *,
     stateful: bool = False,
     commutative: bool = False,
@@ -413,7 +398,7 @@ def register_op(
     allows_uninitialized_input: bool = False,
     deprecated: tuple[int, str] | None = None,
 ) -> OpDef:
-    """Define an op type and add it to the registry; the specs are TensorFlow's own (see op_spec.py)."""
+    """An op type from specs that are TensorFlow's own (see op_spec.py). Raises SpecError, TypeError for a string in place of specs."""
     for what in (inputs, outputs, attrs):
         if isinstance(what, str):
             raise TypeError(f"register_op({name!r}): specs come as a tuple, got the string {what!r}")
@@ -422,7 +407,7 @@ def register_op(
         kinds = {attr.name: attr.type for attr in attr_defs}
         if len(kinds) != len(attr_defs):
             raise op_spec.SpecError("an attr is defined twice")
-        op_def = OpDef(
+        return OpDef(
             name,
             tuple(ArgDef(**op_spec.parse_arg(spec, kinds)) for spec in inputs),
             tuple(ArgDef(**op_spec.parse_arg(spec, kinds)) for spec in outputs),
@@ -435,25 +420,20 @@ def register_op(
         )
     except op_spec.SpecError as error:
         raise op_spec.SpecError(f"register_op({name!r}): {error}") from None
+
+
+def register_op(
+    name: str,
+    inputs: Iterable[str] = (),
+    outputs: Iterable[str] = (),
+    attrs: Iterable[str] = (),
+    shape: ShapeFn | None = None,
+    **flags: Any,
+) -> OpDef:
+    """`define_op`, and add it to the registry."""
+    op_def = define_op(name, inputs, outputs, attrs, **flags)
     registry.register(op_def, shape)
     return op_def
-
-
-def register_gradient(*op_types: str) -> Callable[[GradientFn], GradientFn]:
-    """Decorator: `fn(op, *output_gradients)` returns the gradient of each input of an `op` of these types, None where there is none."""
-
-    def register(gradient: GradientFn) -> GradientFn:
-        for op_type in op_types:
-            registry.register_gradient(op_type, gradient)
-        return gradient
-
-    return register
-
-
-def not_differentiable(*op_types: str) -> None:
-    """Say that ops of these types pass no gradient."""
-    for op_type in op_types:
-        registry.register_gradient(op_type, None)
 
 
 def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:

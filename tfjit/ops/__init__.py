@@ -60,9 +60,7 @@ newaxis = None
 def __getattr__(name: str) -> Any:
     if name in _NAMESPACES:
         return importlib.import_module(f"tfjit.ops.{name}")
-    if name in ("register_gradient", "not_differentiable"):
-        value = getattr(importlib.import_module("tfjit.framework.op_def"), name)
-    elif name in _NAMES:
+    if name in _NAMES:
         value = getattr(importlib.import_module(f"tfjit.ops.{_NAMES[name]}"), name)
     else:
         raise AttributeError(f"module 'tfjit.ops' has no attribute {name!r}")
@@ -71,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES, *_NAMESPACES, "register_gradient", "not_differentiable"})
+    return sorted({*globals(), *_NAMES, *_NAMESPACES})
 
 
 def _late(operator: str) -> Callable[..., Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework import errors
-from tfjit.framework.elementwise import BY_OP
+from tfjit.framework import elementwise, errors
 
 
 def at_node(error: errors.OpError, name: str) -> errors.OpError:
@@ -46,7 +45,7 @@ def _misfit(error: Exception, op: str, name: str, shapes: Sequence[tuple[int, ..
         )
     if op == "SelectV2":
         return f"condition {texts[0]}, then {texts[1]}, and else {texts[2]} must be broadcastable"
-    if op in BY_OP and len(shapes) == 2 and not _broadcast(shapes):
+    if elementwise.lookup(op) is not None and len(shapes) == 2 and not _broadcast(shapes):
         return f"Incompatible shapes: {texts[0]} vs. {texts[1]}"
     if op in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3") and len(shapes) == 2 and not _broadcast([s[:-2] for s in shapes]):
         return f"In[0] and In[1] must have compatible batch dimensions: {texts[0]} vs. {texts[1]}"
