@@ -66,6 +66,7 @@ class PassOptions:
     soft_placement: a device that cannot run the node is replaced by one that can.
     strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs that need it fail.
     has_kernel: asked while placing and folding.
+    kernel_creator: node -> the kernel that the session wants to run for it, or None; see passes/custom_kernels.py.
     location: node -> name of the partition it belongs to; None means its device.
     client: set for partial and distributed runs.
     distributed_names: new nodes of a partition are `<src>_S<n>` as in distributed runs, not `<src>/_<n>`.
@@ -82,6 +83,7 @@ class PassOptions:
     strict_placement: bool = False
     log_device_placement: bool = False
     has_kernel: HasKernel = no_kernel_query
+    kernel_creator: Callable[[Node], Callable[..., Any] | None] | None = None
     location: Callable[[Node], str] | None = None
     client: ClientRendezvous | None = None
     distributed_names: bool = False

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfjit.framework.operation import Operation
 
 FUSED: Final = "_Fused"
+CUSTOM: Final = "_CustomKernel"  # its op_def, a CustomOpDef, names the op type
 
 
 def find_op_def(op: str, node_name: str = "") -> OpDef:
@@ -98,7 +99,7 @@ def fill_node_def(proto: Any, node: Node) -> None:
     """Write a node into an empty NodeDef."""
     graph = node._graph
     proto.name = node.name
-    proto.op = node.op
+    proto.op = node.op_def.name if node.op == CUSTOM and node.op_def is not None else node.op
     proto.device = node.assigned_device or node.device
     proto.input.extend(src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name))
     proto.input.extend(f"^{src}" for src in graph.control_inputs(node.name))

@@ -17,6 +17,7 @@ from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
+from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
 from tfjit.passes.partition import Partition, partition
@@ -42,6 +43,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     lower_feeds,  # first: later passes see feeds and fetches as _Arg and _Retval nodes
     prune,  # before anything costs: what nobody fetches is never looked at
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
+    custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
     simplify,  # before folding: no reads of frozen variables are evaluated that simply go
@@ -55,7 +57,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     prune,  # what CSE replaced may leave inputs that nobody takes
 )
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
-REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "infer_shapes"})  # TFJIT_DISABLE does not reach these
+REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "custom_kernels", "infer_shapes"})  # TFJIT_DISABLE does not reach these
 OPTIMIZATIONS: Final = frozenset(
     {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "fuse"}
 )  # left out at L0

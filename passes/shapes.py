@@ -132,10 +132,11 @@ class _Inference:
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
-        if registry.shape_fn(node.op) is None:
+        op = node.op_def.name  # of a custom kernel, the op that it computes
+        if registry.shape_fn(op) is None:
             return known
         context = ShapeContext(
-            node.op,
+            op,
             node.name,
             node.attrs,
             [self.shapes[src][slot] for src, slot in inputs],

@@ -42,7 +42,9 @@ _HOMES = {
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "tfjit.client.user_ops": "register_op unregister_op",
+    "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
+    "tfjit.runtime.resources": "SessionResource",
     "tfjit.framework.default_graph": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "
         "get_collection_ref get_default_graph get_name_scope name_scope reset_default_graph"

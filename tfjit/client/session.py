@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from tfjit.client.callables import OptionsCallable, make_callable
@@ -68,26 +69,31 @@ class BaseSession(SessionBase):
     """A session over one graph.
 
     target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, or a path to one;
-    None takes the default graph. config: a ConfigProto of tfjit or TensorFlow, or its bytes.
+    None takes the default graph. config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a config
+    cannot say (env, session_resource, custom_kernel_creator); `target` and `config` win over its own where they are given.
     Raises NotFoundError when no session factory serves the target, TypeError for a graph or config of another type.
     """
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
         self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
         self._backend = None
         if target is None:
             target = ""
         if not isinstance(target, (str, bytes)):
             raise TypeError(f"Argument `target` must be a string, got {type(target).__name__}")
-        self._target = target.decode() if isinstance(target, bytes) else target
+        if options is None:
+            options = SessionOptions()
+        elif not isinstance(options, SessionOptions):
+            raise TypeError(f"Argument `options` must be a tfjit.SessionOptions, got {type(options).__name__}")
+        self._target = (target.decode() if isinstance(target, bytes) else target) or options.target
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
-        self._config = to_config(config)
+        self._config = to_config(config if config is not None else options.config)
         self._sent_version = 0
         self._sent_names: set[str] = set()
         self._extend_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._backend = new_session(SessionOptions(target=self._target, config=self._config))
+        self._backend = new_session(replace(options, target=self._target, config=self._config))
         self._closed = False
 
     @property
@@ -358,8 +364,8 @@ class DeviceAttributes:
 class Session(BaseSession):
     """A session as a context manager: inside `with` it is the default session over its default graph, and it is closed at the end."""
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
-        super().__init__(target, graph, config)
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
+        super().__init__(target, graph, config, options=options)
         self._graph_context: Any = None
 
     def __enter__(self) -> Session:
@@ -384,8 +390,8 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself and its graph the default until it is closed."""
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
-        super().__init__(target, graph, config)
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
+        super().__init__(target, graph, config, options=options)
         self._graph_context: Any = None
         if graph is not None:
             self._graph_context = self._graph.as_default()

@@ -9,10 +9,9 @@ String tensors are stored as their lengths, a checksum of these, and the bytes.
 from __future__ import annotations
 
 import contextlib
-import os
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ import numpy as np
 from tfjit.framework import shape as shapes
 from tfjit.framework.crc32c import crc32c, masked
 from tfjit.framework.dtypes import DType, as_dtype, string
+from tfjit.framework.env import LOCAL_FILES, FileSystem
 from tfjit.framework.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 from tfjit.framework.sorted_table import get_varint, put_varint, read_table, write_table
 from tfjit.framework.tensors import as_bytes
@@ -63,11 +63,12 @@ def extent_shape(shape: Sequence[int], extents: Extents) -> tuple[int, ...]:
 class BundleWriter:
     """Writes a bundle with one data file. Nothing stands under the prefix until `finish`; leaving the `with` block without it drops all."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
         self._prefix = prefix
-        Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+        self._files = files
+        files.make_folders(str(Path(prefix).parent))
         self._temporary = f"{prefix}.data.temporary-{uuid.uuid4().hex}"
-        self._file = open(self._temporary, "wb")  # noqa: SIM115  closed by finish or __exit__
+        self._file = files.open(self._temporary, "wb")
         self._size = 0
         self._entries: dict[bytes, Any] = {}
 
@@ -78,7 +79,7 @@ class BundleWriter:
         if not self._file.closed:
             self._file.close()
         with contextlib.suppress(FileNotFoundError):  # finish has moved it
-            os.unlink(self._temporary)
+            self._files.remove(self._temporary)
 
     def add(self, name: str, value: np.ndarray) -> None:
         """Store a tensor. Raises InvalidArgumentError for a name that is there already."""
@@ -134,11 +135,11 @@ class BundleWriter:
     def finish(self) -> None:
         """Close the data file and put both files in their places."""
         self._file.close()
-        os.replace(self._temporary, data_file(self._prefix, 0, 1))
-        _write_index(self._prefix, self._entries, 1)
+        self._files.replace(self._temporary, data_file(self._prefix, 0, 1))
+        _write_index(self._prefix, self._entries, 1, self._files)
 
 
-def _write_index(prefix: str, entries: dict[bytes, Any], shards: int) -> None:
+def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: FileSystem) -> None:
     from tfjit.protos import BundleHeaderProto
 
     header = BundleHeaderProto(num_shards=shards)
@@ -147,20 +148,21 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int) -> None:
         [(_HEADER_KEY, header.SerializeToString()), *((key, entries[key].SerializeToString(deterministic=True)) for key in sorted(entries))]
     )
     temporary = f"{prefix}.index.temporary-{uuid.uuid4().hex}"
-    Path(temporary).write_bytes(table)
-    os.replace(temporary, f"{prefix}.index")
+    files.write(temporary, table)
+    files.replace(temporary, f"{prefix}.index")
 
 
 class BundleReader:
     """Reads a bundle. Raises NotFoundError when there is none under the prefix, DataLossError when the index is damaged."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
         from tfjit.protos import BundleEntryProto, BundleHeaderProto
 
         self.prefix = prefix
+        self._files = files
         path = f"{prefix}.index"
         try:
-            file = Path(path).read_bytes()
+            file = files.read(path)
         except FileNotFoundError:
             raise NotFoundError(
                 None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
@@ -250,12 +252,14 @@ class BundleReader:
         path = data_file(self.prefix, entry.shard_id, self.shards)
         count = int(np.prod(shape, dtype=np.int64))
         try:
-            with open(path, "rb") as file:
+            opened: Any = self._files.open(path, "rb")
+            with opened as file:
                 file.seek(entry.offset)
-                data = np.fromfile(file, np.uint8, entry.size)
+                data = np.empty(entry.size, np.uint8)
+                filled = file.readinto(data) if entry.size else 0
         except FileNotFoundError:
             raise NotFoundError(None, None, f"{path}; No such file or directory") from None
-        if len(data) != entry.size:
+        if filled != entry.size:
             raise DataLossError(None, None, f"{path}: {name} needs {entry.size} bytes at {entry.offset}, the file ends before")
         if dtype is string:
             values, crc = _decode_strings(data.tobytes(), count, f"{path}: {name}")
@@ -282,19 +286,30 @@ def _parse(kind: Any, data: bytes, path: str) -> Any:
         raise DataLossError(None, None, f"{path}: an entry is no {kind.DESCRIPTOR.name}") from None
 
 
-def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool = False) -> None:
+def merge_bundles(
+    prefixes: Sequence[str],
+    destination: str,
+    allow_missing: bool = False,
+    files: FileSystem = LOCAL_FILES,
+    read: Callable[[Callable[[str], Any], Sequence[str]], Iterable[Any]] = map,
+) -> None:
     """Make one bundle of several: their data files are renamed, their indices merged.
+
+    read: `map`, or what does the same on several threads; it reads the indices.
 
     Raises NotFoundError for a missing bundle unless allow_missing (at least one must be there), InvalidArgumentError when two hold
     the same tensor.
     """
-    readers = []
-    for prefix in prefixes:
+
+    def open_bundle(prefix: str) -> BundleReader | None:
         try:
-            readers.append(BundleReader(prefix))
+            return BundleReader(prefix, files)
         except NotFoundError:
-            if not allow_missing:
-                raise
+            if allow_missing:
+                return None
+            raise
+
+    readers = [reader for reader in read(open_bundle, prefixes) if reader is not None]
     if not readers:
         raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: none of the {len(prefixes)} checkpoints to merge is there")
     total = sum(reader.shards for reader in readers)
@@ -315,12 +330,12 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
     for entry in merged.values():
         if entry.slices:
             entry.shard_id = 0  # the slices' entries say where the data is
-    Path(destination).parent.mkdir(parents=True, exist_ok=True)
+    files.make_folders(str(Path(destination).parent))
     for shard, path in enumerate(moves):
-        os.replace(path, data_file(destination, shard, total))
-    _write_index(destination, merged, total)
+        files.replace(path, data_file(destination, shard, total))
+    _write_index(destination, merged, total, files)
     for reader in readers:
-        os.unlink(f"{reader.prefix}.index")
+        files.remove(f"{reader.prefix}.index")
 
 
 def _encode_strings(value: np.ndarray) -> tuple[list[Any], int]:

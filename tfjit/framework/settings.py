@@ -1,8 +1,14 @@
-"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used, so tests may set them."""
+"""Every TFJIT_* environment variable with its type, default and meaning. They are read when used, so tests may set them.
+
+A session with variables of its own (framework/env.py) has them looked up there: `using` says so for what is done on its behalf.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,12 +53,33 @@ SETTINGS: Final = (
     ),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+_VARIABLES: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("tfjit_variables", default=None)
+
+
+@contextmanager
+def using(variables: Mapping[str, str]) -> Iterator[None]:
+    """Look settings up in `variables` instead of `os.environ`, in this thread, until the block is left."""
+    token = _VARIABLES.set(variables)
+    try:
+        yield
+    finally:
+        _VARIABLES.reset(token)
+
+
+def is_set(name: str) -> bool:
+    """Whether the variable is given, be it as "". Raises KeyError for a name that is not listed."""
+    return _BY_NAME[name].name in _variables()
+
+
+def _variables() -> Mapping[str, str]:
+    chosen = _VARIABLES.get()
+    return os.environ if chosen is None else chosen
 
 
 def text(name: str) -> str:
     """The variable's text, or its default. Raises KeyError for a name that is not listed, ValueError for a bad choice."""
     setting = _BY_NAME[name]
-    value = os.environ.get(name, "").strip() or setting.default
+    value = _variables().get(name, "").strip() or setting.default
     if setting.choices and value not in setting.choices:
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(setting.choices)}")
     return value
@@ -84,8 +111,9 @@ def path(name: str) -> Path | None:
 
 
 def cache_dir() -> Path:
-    """Where compiled kernels are kept: TFJIT_CACHE_DIR, else `tfjit` in XDG_CACHE_HOME or ~/.cache."""
-    chosen = path("TFJIT_CACHE_DIR")
+    """Where compiled kernels are kept: TFJIT_CACHE_DIR of the process, else `tfjit` in XDG_CACHE_HOME or ~/.cache."""
+    with using(os.environ):
+        chosen = path("TFJIT_CACHE_DIR")
     if chosen is not None:
         return chosen
     base = os.environ.get("XDG_CACHE_HOME")
@@ -96,6 +124,6 @@ def describe() -> str:
     """All variables, one a line, with what they are set to."""
     lines = []
     for setting in SETTINGS:
-        value = os.environ.get(setting.name)
+        value = _variables().get(setting.name)
         lines.append(f"{setting.name:22} {value if value is not None else setting.default!r:10} {setting.meaning}")
     return "\n".join(lines)

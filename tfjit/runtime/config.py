@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tfjit.framework import settings
 
 if TYPE_CHECKING:
     from tfjit.passes.context import HasKernel, PassOptions
+    from tfjit.passes.view import Node
     from tfjit.runtime.device import DeviceManager
 
 JitMode = Literal["off", "lazy", "eager"]
@@ -30,7 +32,7 @@ def cores() -> int:
 
 def jit_mode(config: Any) -> JitMode:
     """When plans are compiled: never, behind the first runs, or before the first result. TFJIT_JIT wins over global_jit_level."""
-    if "TFJIT_JIT" in os.environ:
+    if settings.is_set("TFJIT_JIT"):
         return settings.text("TFJIT_JIT")  # type: ignore[return-value]
     level = config.graph_options.optimizer_options.global_jit_level if config is not None else 0
     return "off" if level < 0 else "eager" if level > 0 else "lazy"
@@ -69,13 +71,15 @@ def strict_placement() -> bool:
     return settings.flag("TFJIT_STRICT_PLACEMENT")
 
 
-def make_pass_options(config: Any, devices: DeviceManager, has_kernel: HasKernel) -> PassOptions:
+def make_pass_options(
+    config: Any, devices: DeviceManager, has_kernel: HasKernel, kernel_creator: Callable[[Node], Any] | None = None
+) -> PassOptions:
     """How the passes build this session's plans."""
     from tfjit.passes.context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
 
     infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
     if config is None:
-        return PassOptions(devices=infos, has_kernel=has_kernel)
+        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator)
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
     disabled = {name for toggle, names in _REWRITER_PASSES.items() if getattr(rewriter, toggle) == _TOGGLE_OFF for name in names}
@@ -84,6 +88,7 @@ def make_pass_options(config: Any, devices: DeviceManager, has_kernel: HasKernel
     return PassOptions(
         devices=infos,
         has_kernel=has_kernel,
+        kernel_creator=kernel_creator,
         soft_placement=config.allow_soft_placement,
         log_device_placement=config.log_device_placement,
         max_folded_bytes=optimizer.max_folded_constant_in_bytes or DEFAULT_MAX_FOLDED_BYTES,

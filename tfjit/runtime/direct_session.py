@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,7 @@ from tfjit.runtime import pool as inter_op
 from tfjit.runtime.arena import ArenaPool
 from tfjit.runtime.backend import BackendSession, Runner
 from tfjit.runtime.cancellation import CancellationManager
+from tfjit.runtime.custom_kernels import CustomKernels
 from tfjit.runtime.device import DeviceManager, device_type_priorities
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.kernel_query import has_kernel
@@ -51,12 +52,20 @@ class DirectSession(BackendSession):
     """
 
     def __init__(self, options: SessionOptions) -> None:
-        config = options.config
         self.options = options
-        self.config = config
+        self.config = options.config
+        self.env = options.env
+        with settings.using(self.env.variables):
+            self._set_up(options)
+
+    def _set_up(self, options: SessionOptions) -> None:
+        config = options.config
         _check_session_metadata(config)
         self.devices = DeviceManager(config)
-        self.state = SessionState()
+        self.state = SessionState(options.session_resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
+        self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
+        self.jit = session_config.jit_mode(config)
+        self._bundles = session_config.bundles()
         self.graph: DataflowGraph | None = None
         self.closed = False
         self.cancellation = CancellationManager()
@@ -95,7 +104,8 @@ class DirectSession(BackendSession):
         with self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
             graph.extend(graph_def)
-            place(graph, PassContext(options=self.pass_options()))
+            with self.settings():
+                place(graph, PassContext(options=self.pass_options()))
             self.graph = graph
 
     def extend_from(self, graph: Any, version: int) -> None:
@@ -114,7 +124,8 @@ class DirectSession(BackendSession):
             mine.versions = graph.graph_def_versions
             mine.functions.merge(graph.functions.values(), graph.function_gradients)
             add_operations(mine, graph.operations_after(version))
-            place(mine, PassContext(options=self.pass_options()))
+            with self.settings():
+                place(mine, PassContext(options=self.pass_options()))
             self.graph = mine
 
     def close(self) -> None:
@@ -134,6 +145,7 @@ class DirectSession(BackendSession):
             self._callables.clear()
             self._partial_runs.clear()
         self.state.close()
+        self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
         self.recycler.clear()
         self.arenas.clear()
         self._pools.close()
@@ -167,14 +179,20 @@ class DirectSession(BackendSession):
 
     # what plans ask of the session
 
+    def settings(self) -> AbstractContextManager[None]:
+        """A block in which TFJIT_* settings are this session's: all that makes plans and kernels is inside one."""
+        return settings.using(self.env.variables)
+
     def pass_options(self) -> PassOptions:
         """How plans of this session are built, from its ConfigProto and the environment."""
         if self._pass_options is None:
-            self._pass_options = session_config.make_pass_options(self.config, self.devices, has_kernel(device_type_priorities()))
+            query = has_kernel(device_type_priorities())
+            self._pass_options = session_config.make_pass_options(self.config, self.devices, query, self._custom_kernels)
         return self._pass_options
 
     def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
+        from tfjit.passes.custom_kernels import custom_kernels
         from tfjit.passes.feeds import lower_feeds
         from tfjit.passes.pipeline import build
         from tfjit.passes.place import raise_unplaced
@@ -182,7 +200,7 @@ class DirectSession(BackendSession):
 
         options = self.pass_options()
         if quick:
-            options = replace(options, passes=(lower_feeds, prune), partition_passes=())
+            options = replace(options, passes=(lower_feeds, prune, custom_kernels), partition_passes=())
         with self.graph_lock:
             graph = self.graph
             if graph is None:
@@ -214,15 +232,15 @@ class DirectSession(BackendSession):
             return get_pool(threads) if threads > 1 else None
 
         found = self.devices.lookup(device)
-        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, session_config.bundles())
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
         from tfjit.runtime.executor import DataflowPlan
         from tfjit.runtime.node_runner import RunnerEnvironment
 
-        code = store if compiled and session_config.jit_mode(self.config) != "off" else None
-        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, code))
+        code = store if compiled and self.jit != "off" else None
+        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, code, self.settings))
 
     def pool(self, index: int = 0) -> inter_op.ThreadPool:
         """The inter-op pool of RunOptions.inter_op_thread_pool."""

@@ -6,14 +6,23 @@ import importlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfjit.framework import errors
+from tfjit.framework.env import DEFAULT_ENV, Env
 from tfjit.runtime.backend import BackendSession
 
+if TYPE_CHECKING:
+    from tfjit.runtime.op_kernel import SyncKernel
+    from tfjit.runtime.resources import SessionResource
+
 log = logging.getLogger("tfjit.session")
+
+
+# (NodeDef of a node as it will run) -> its kernel, (OpContext, inputs) -> outputs; None leaves the node to tfjit
+KernelCreator = Callable[[Any], "SyncKernel | None"]
 
 
 @dataclass(slots=True)
@@ -21,10 +30,20 @@ class SessionOptions:
     """How to make a session.
 
     target: '' for local devices, 'grpc://host:port' for a cluster. config: tfjit ConfigProto.
+    env: the files, clock and environment variables that the session sees; the process's by default.
+    session_resource: resource managers shared with the other sessions that are given the same object; None for the session's own.
+    custom_kernel_creator: asked for each node that a run needs, once a session, before tfjit looks for a kernel of its own. It gets the
+        NodeDef (with its device) and returns None, or a kernel `(ctx, inputs) -> outputs` that runs in the built-in one's place. Inputs
+        are ndarrays (a Variable for a reference or a resource variable), outputs one array a slot of the node's dtype and shape; what
+        it raises fails the step as what a built-in kernel raises does. Such a node is never folded, fused or merged with its like.
+        Feeds, fetches, transfers and control flow (Switch, Merge, Enter...) are the executor's own and not asked for.
     """
 
     target: str = ""
     config: Any = None
+    env: Env = DEFAULT_ENV
+    session_resource: SessionResource | None = None
+    custom_kernel_creator: KernelCreator | None = None
 
     def describe(self) -> str:
         """The options in the form TensorFlow's factory errors print."""

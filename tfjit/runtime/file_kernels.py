@@ -1,11 +1,13 @@
-"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names matched."""
+"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names matched.
+
+They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so that no inter-op thread waits for a disk.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,31 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
 from tfjit.framework.dtypes import as_dtype, short_name
-from tfjit.runtime.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.kernel_errors import kernel_error
+from tfjit.runtime.op_kernel import AsyncKernel, Done, OpContext, SyncKernel, blocking_kernel
 from tfjit.runtime.resources import Variable
+
+
+def file_kernel(op_type: str) -> Callable[[SyncKernel], SyncKernel]:
+    """Register a kernel that runs on the session's pool for work on files."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+            def job() -> None:
+                result: Sequence[Any] | BaseException
+                try:
+                    result = compute(ctx, inputs)
+                except Exception as error:
+                    result = kernel_error(error, op_type, ctx.name, inputs)
+                done(result)
+
+            ctx.session.io.schedule(job)
+
+        kernel: AsyncKernel = start
+        blocking_kernel(op_type)(kernel)
+        return compute
+
+    return register
 
 
 def _texts(value: Any) -> list[str]:
@@ -56,12 +81,12 @@ def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str
     return list(zip(names, specs, strict=True))
 
 
-@runtime_kernel("SaveV2", expensive=True)
+@file_kernel("SaveV2")
 def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is replaced when all is written."""
     prefix = _path(inputs[0], "prefix")
     values = [v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]]
-    with _system_errors(prefix), BundleWriter(prefix) as writer:
+    with _system_errors(prefix), BundleWriter(prefix, ctx.session.env.files) as writer:
         for (name, spec), value in zip(_names_and_specs(inputs[1:3], len(values)), values, strict=True):
             if spec:
                 writer.add_slice(name, *parse_slice_spec(spec, name), value)
@@ -71,15 +96,16 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return ()
 
 
-@runtime_kernel("RestoreV2", expensive=True)
+@file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one, DataLossError for a damaged one."""
     prefix = _path(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
     with _system_errors(prefix):
-        reader = BundleReader(prefix)
-        outputs = []
-        for (name, spec), dtype in zip(wanted, ctx.attrs["dtypes"], strict=True):
+        reader = BundleReader(prefix, ctx.session.env.files)
+
+        def read(index: int) -> np.ndarray:
+            (name, spec), dtype = wanted[index], ctx.attrs["dtypes"][index]
             stored, _ = reader.dtype_and_shape(name)
             if stored != as_dtype(dtype):
                 raise errors.InvalidArgumentError(
@@ -87,33 +113,35 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                     None,
                     f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal original dtype {short_name(stored)}",
                 )
-            outputs.append(reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name))
-    return outputs
+            return reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name)
+
+        return ctx.session.io.map(read, range(len(wanted)))
 
 
-@runtime_kernel("MergeV2Checkpoints", expensive=True)
+@file_kernel("MergeV2Checkpoints")
 def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Make one checkpoint of several; with delete_old_dirs the emptied folders go."""
     prefixes = [name.removeprefix("file://") for name in _texts(inputs[0])]
     destination = _path(inputs[1], "destination_prefix")
+    files = ctx.session.env.files
     with _system_errors(destination):
-        merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False))
+        merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False), files, ctx.session.io.map)
         if ctx.attrs.get("delete_old_dirs", True):
             for folder in {str(Path(prefix).parent) for prefix in prefixes} - {str(Path(destination).parent)}:
                 with contextlib.suppress(OSError):  # not empty: other files are not ours to delete
-                    os.rmdir(folder)
+                    files.remove_folder(folder)
     return ()
 
 
-@runtime_kernel("ReadFile", expensive=True)
+@file_kernel("ReadFile")
 def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A file's bytes."""
     path = _path(inputs[0], "filename")
     with _system_errors(path):
-        return (np.array(Path(path).read_bytes(), object),)
+        return (np.array(ctx.session.env.files.read(path), object),)
 
 
-@runtime_kernel("WriteFile", expensive=True)
+@file_kernel("WriteFile")
 def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Write a string to a file, making its folder where it is missing."""
     path = _path(inputs[0], "filename")
@@ -121,16 +149,15 @@ def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if contents.shape != ():
         raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
     with _system_errors(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        data: bytes = contents.item()
-        Path(path).write_bytes(data)
+        ctx.session.env.files.make_folders(str(Path(path).parent))
+        ctx.session.env.files.write(path, contents.item())
     return ()
 
 
-@runtime_kernel("MatchingFiles", expensive=True)
+@file_kernel("MatchingFiles")
 def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """The files that the patterns match, sorted; one that two patterns match is there twice."""
-    found = sorted(path for pattern in _texts(inputs[0]) for path in glob.glob(pattern.removeprefix("file://")))
+    found = sorted(path for pattern in _texts(inputs[0]) for path in ctx.session.env.files.glob(pattern.removeprefix("file://")))
     values = np.empty(len(found), object)
     values[:] = [os.fsencode(path) for path in found]
     return (values,)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
+from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
 from tfjit.runtime.write_order import late_writes
@@ -233,7 +234,7 @@ class Lowering:
         self._served(node, "view")
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
-        runtime = find_runtime_kernel(node.op)
+        runtime = custom_kernel(node) or find_runtime_kernel(node.op)
         constants = {
             i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
         }

@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
+from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
@@ -30,11 +32,12 @@ _MAX_SHAPES = 64
 
 @dataclass(frozen=True, slots=True)
 class RunnerEnvironment:
-    """What runners need of the session. store: compiled code, or None when compilation is off."""
+    """What runners need of the session. store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*."""
 
     session: SessionState
     step_environment: Callable[[str], StepEnvironment]
     store: KernelStore | None
+    settings: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class NodeRunner(ABC):
@@ -118,6 +121,7 @@ class _Runtime(NodeRunner):
 
     def __init__(self, node: Node, kernel: RuntimeKernel, device: Device, session: SessionState) -> None:
         self._node = node
+        self._op = node.op if node.op_def is None else node.op_def.name
         self._kernel = kernel
         self._device = device
         self._session = session
@@ -127,7 +131,7 @@ class _Runtime(NodeRunner):
         node = self._node
         return OpContext(
             node.name,
-            node.op,
+            self._op,
             node.attrs,
             self._device,
             self._session,
@@ -252,7 +256,8 @@ class _Computed(NodeRunner):
             for d, s in zip(node.output_dtypes, shapes, strict=True)
         )
         spec = self._spec(arrays, outputs)
-        call, _ = native_call(spec)
+        with self._env.settings():
+            call, _ = native_call(spec)
         values: list[Value] = []
 
         def value(dtype: Any, shape: tuple[int, ...], storage: Any, **kw: Any) -> Value:
@@ -314,7 +319,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
         return _Pass(node)
     if op in ("Switch", "RefSwitch"):
         return _Switch()
-    runtime = find_runtime_kernel(op)
+    runtime = custom_kernel(node) or find_runtime_kernel(op)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
     reference = find_reference(op)

@@ -35,7 +35,7 @@ class PartialRun:
         client = session.devices.default
         options = replace(session.pass_options(), client=ClientRendezvous(client.name, client.incarnation))
         self._client = client
-        with session.graph_lock:
+        with session.settings(), session.graph_lock:
             if session.graph is None:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))

@@ -24,7 +24,6 @@ from tfjit.framework import errors, pace
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, build_calls, sources
-from tfjit.runtime.config import jit_mode
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan_budget import NODE_BYTES
@@ -134,7 +133,7 @@ class Variant:
         self._slow_ms = float("inf")  # the fastest run without compiled code
         session = plan.session
         spec = plan.spec(feed_shapes)
-        mode = jit_mode(session.config)
+        mode = session.jit
         known: PlanRecord | None = None
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
             nodes, self._fingerprint = session.survey(spec)
@@ -169,7 +168,11 @@ class Variant:
             self._submit(job)
 
     def _submit(self, job: Callable[[], None]) -> None:
-        _BACKGROUND.submit(job, self._share)
+        def with_settings() -> None:
+            with self.plan.session.settings():
+                job()
+
+        _BACKGROUND.submit(with_settings, self._share)
 
     def _share(self) -> float:
         """A caller who runs this very variant by reference kernels gains most when its compiled step is there soon."""
@@ -371,7 +374,8 @@ class Plan:
         with self._lock:
             found = self.variants.get(shapes)
             if found is None:
-                found = Variant(self, shapes)
+                with self.session.settings():
+                    found = Variant(self, shapes)
                 self.variants[shapes] = found
                 found.charge()
                 if len(self.variants) > MAX_VARIANTS:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.env import DEFAULT_ENV, Env
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
     from tfjit.framework.shape import Shape
+    from tfjit.runtime.io_pool import IoPool
 
 DEFAULT_CONTAINER = "localhost"
 BUFFERS = [0]
@@ -144,12 +146,33 @@ def _close(resource: Any) -> None:
         resource.close()
 
 
-class SessionState:
-    """Everything of a session that its steps share: a resource manager a device, and the persistent state of its nodes."""
+class SessionResource:
+    """The resource managers of several sessions: give one object to each of them as `SessionOptions.session_resource`.
+
+    Their variables, queues and tables of one device, container and name are the same, so that (say) several sessions of one model
+    serve requests with one set of weights, or one session trains what others evaluate. Sessions keep it alive: it lives, values and
+    all, until the last of them is closed and nobody else holds it. Random streams stay each session's own. Kernels find it as
+    `ctx.session.resource`; a subclass may hold whatever else sessions should share.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._managers: dict[str, ResourceManager] = {}
+        self.lock = threading.Lock()
+        self.managers: dict[str, ResourceManager] = {}
+
+
+class SessionState:
+    """Everything of a session that its steps share: a resource manager a device, the persistent state of its nodes, its surroundings.
+
+    resource: other sessions' resource managers to share; None for managers of its own. io_threads: of the pool for work on files, 0
+    for the default.
+    """
+
+    def __init__(self, resource: SessionResource | None = None, env: Env = DEFAULT_ENV, io_threads: int = 0) -> None:
+        self.resource = resource
+        self.env = env
+        self._io_threads = io_threads
+        self._lock = threading.Lock() if resource is None else resource.lock
+        self._managers: dict[str, ResourceManager] = {} if resource is None else resource.managers
         self._node_states: dict[str, np.ndarray] = {}
         self._node_objects: dict[str, Any] = {}
 
@@ -168,13 +191,25 @@ class SessionState:
 
     def variable(self, device: str, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool) -> Variable:
         """The variable of that name on a device, made (uninitialised) if it is not there. Reference and resource variables are
-        different resource types, so they may share a name."""
-        return self.manager(device).lookup_or_create(
+        different resource types, so they may share a name. Raises InvalidArgumentError when it is there with another dtype."""
+        found: Variable = self.manager(device).lookup_or_create(
             container,
             "Variable" if is_resource else "LegacyVariable",
             name,
             lambda: Variable(container or DEFAULT_CONTAINER, name, dtype, shape, is_resource),
         )
+        if found.dtype != dtype:
+            raise errors.InvalidArgumentError(
+                None, None, f"Variable {name} of container {found.container} has dtype {found.dtype.name}, and is wanted as {dtype.name}"
+            )
+        return found
+
+    @property
+    def io(self) -> IoPool:
+        """The pool for expensive work on files."""
+        from tfjit.runtime.io_pool import io_pool
+
+        return io_pool(self._io_threads)
 
     def node_state(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         """The persistent bytes of a node (a random stream), made once a session."""
@@ -202,10 +237,14 @@ class SessionState:
         return found
 
     def close(self) -> None:
-        """Free resources and states."""
-        for manager in self.managers():
-            manager.clear_all()
+        """Free states, and resources unless other sessions may use them."""
+        if self.resource is None:
+            for manager in self.managers():
+                manager.clear_all()
         with self._lock:
-            self._managers.clear()
+            if self.resource is None:
+                self._managers.clear()
+            else:
+                self._managers, self.resource = {}, None
             self._node_states.clear()
             self._node_objects.clear()

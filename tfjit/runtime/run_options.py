@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
+from tfjit.framework.env import Clock
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan import Plan, Variant
 from tfjit.runtime.trace import StepStatsCollector
@@ -35,12 +36,12 @@ def run_with_options(
     trace = options is not None and options.trace_level > 0 and metadata is not None
     with session.step_context() as context:
         if trace:
-            context.collector = StepStatsCollector()
+            context.collector = StepStatsCollector(session.env.clock)
 
         def step() -> list[Any]:
             return variant.run(arrays, context, pool)
 
-        results = _with_deadline(step, context, timeout_ms) if timeout_ms else step()
+        results = _with_deadline(step, context, timeout_ms, session.env.clock) if timeout_ms else step()
         if trace:
             context.collector.fill(metadata)
     if metadata is not None and options is not None and options.output_partition_graphs:
@@ -49,20 +50,22 @@ def run_with_options(
     return [results[plan.fetches.index(name)] for name in fetches]
 
 
-def _with_deadline(step: Any, context: StepContext, timeout_ms: int) -> list[Any]:
+def _with_deadline(step: Any, context: StepContext, timeout_ms: int, clock: Clock) -> list[Any]:
     outcome: list[Any] = []
     failure: list[BaseException] = []
+    finished = threading.Event()
 
     def work() -> None:
         try:
             outcome.extend(step())
         except BaseException as error:  # handed to the waiting caller
             failure.append(error)
+        finally:
+            finished.set()
 
     thread = threading.Thread(target=work, name="tfjit-deadline", daemon=True)
     thread.start()
-    thread.join(timeout_ms / 1000)
-    if thread.is_alive():
+    if not clock.wait(finished, timeout_ms / 1000):
         context.cancellation.cancel()
         thread.join()
         raise errors.DeadlineExceededError(None, None, "Timed out waiting for notification")

@@ -621,16 +621,17 @@ class _Layout:
             )
         if instruction.serving == "runtime":
             device, session, spec = self.env.device, self.env.session, instruction.spec
+            op = node.op if node.op_def is None else node.op_def.name
             input_dtypes, output_dtypes = tuple(node.input_dtypes), tuple(node.output_dtypes)
             output_shapes = tuple(node.output_shapes)
 
             def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
                 assert context is not None
-                op_context = OpContext(node.name, node.op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes)
+                op_context = OpContext(node.name, op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes)
                 try:
                     outputs = compute(op_context, inputs)
                 except Exception as error:
-                    raise kernel_error(error, node.op, node.name, inputs) from error
+                    raise kernel_error(error, op, node.name, inputs) from error
                 return _apart(outputs, inputs) if reads_variable else outputs
 
             return run_runtime

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.env import Clock
 
 if TYPE_CHECKING:
     from tfjit.passes.view import Node
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 class StepStatsCollector:
     """Collects one NodeExecStats a node and run. Times are taken from a monotonic clock and shown as wall clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.now_ns = clock.monotonic_ns
         self._lock = threading.Lock()
         self._records: list[tuple[str, Node, int, int, list[tuple[Any, tuple[int, ...], int]], int]] = []
-        self._offset_ns = time.time_ns() - time.perf_counter_ns()
+        self._offset_ns = clock.time_ns() - clock.monotonic_ns()
 
     def record(self, device: str, node: Node, start_ns: int, elapsed_ns: int, outputs: Sequence[Any]) -> None:
-        """Note one run of a node. start_ns: of time.perf_counter_ns. outputs: its values; only their dtypes and shapes are kept."""
+        """Note one run of a node. start_ns: of `now_ns`. outputs: its values; only their dtypes and shapes are kept."""
         tensors = [(v.dtype, v.shape, v.nbytes) for v in outputs if isinstance(v, (np.ndarray, np.generic))]
         with self._lock:
             self._records.append((device, node, start_ns, elapsed_ns, tensors, threading.get_ident()))

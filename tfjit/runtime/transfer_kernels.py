@@ -124,7 +124,7 @@ def print_v2(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     if target == "stdout":
         sys.stdout.write(line)
     elif target.startswith("file://"):
-        with open(target[len("file://") :], "a") as file:
+        with ctx.session.env.files.open(target[len("file://") :], "a") as file:
             file.write(line)
     else:
         sys.stderr.write(line)
