@@ -12,12 +12,23 @@ from tfjit.framework.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 from tfjit.passes.view import DataflowGraph, Node
 
+# where one of these is, a node may be dead
 CONTROL_FLOW: Final = frozenset(
     f"{ref}{op}" for ref in ("", "Ref") for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Select" if ref else "LoopCond")
-) | {"ControlTrigger", "_SwitchN", "If", "While", "Case", "StatelessIf", "StatelessWhile", "StatelessCase", "_If", "_While"}
+) | {"ControlTrigger", "_SwitchN"}
 
 # never evaluated while planning, whatever their OpDef says
 NEVER_EVALUATED: Final = CONTROL_FLOW | {
+    "If",
+    "While",
+    "Case",
+    "StatelessIf",
+    "StatelessWhile",
+    "StatelessCase",
+    "_If",
+    "_While",
+    "PartitionedCall",
+    "SymbolicGradient",
     "_Arg",
     "_DeviceArg",
     "_Retval",

@@ -38,6 +38,7 @@ class Function:
     inputs, outputs: dtypes by index.
     must_run: nodes that run at each call whether or not a result depends on them, because they have effects.
     attrs: of the function itself (`_noinline` and the like). arg_names, result_names: the signature's, by index; for exports.
+    unique: all is inlined that can be, and no other node of the plan has a name of one here: `inline_functions` leaves it as it is.
     The body in a library is shared: a pass that changes one copies the graph first and adds a Function of its own.
     """
 
@@ -49,6 +50,7 @@ class Function:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     arg_names: tuple[str, ...] = ()
     result_names: tuple[str, ...] = ()
+    unique: bool = False
 
     @classmethod
     def from_graph(
@@ -298,7 +300,7 @@ class FunctionLibrary:
         ref = FuncRef(function.name) if ref is None else ref
         key = key_of(ref)
         with self._lock:
-            if key in self._made or (ref.name in self and not ref.attrs):
+            if key in self._made or ref.name in self._defs:
                 raise InternalError(None, None, f"function '{ref.name}' is already in the library")
             function.graph.functions = self
             self._made[key] = function
@@ -306,12 +308,13 @@ class FunctionLibrary:
         return ref
 
     def new_name(self, prefix: str) -> str:
-        """A name that no function here has: the prefix itself where it is free, else with a number behind it."""
+        """A name that no function here has, nor was given before: the prefix itself where it is free, else with a number behind it."""
         with self._lock:
             name = prefix
             while name in self:
                 name = f"{prefix}_{self._counter}"
                 self._counter += 1
+            self._made_names.add(name)
             return name
 
     def __contains__(self, name: str) -> bool:

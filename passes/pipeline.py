@@ -20,6 +20,7 @@ from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
+from tfjit.passes.inline import inline_functions
 from tfjit.passes.partition import Partition, partition
 from tfjit.passes.place import place, raise_unplaced
 from tfjit.passes.prune import extract, prune
@@ -42,6 +43,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
 GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     lower_feeds,  # first: later passes see feeds and fetches as _Arg and _Retval nodes
     prune,  # before anything costs: what nobody fetches is never looked at
+    inline_functions,  # before all that looks at nodes: it shall see those of functions too
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
     custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
@@ -49,6 +51,8 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     simplify,  # before folding: no reads of frozen variables are evaluated that simply go
     fold_constants,
     simplify,  # after folding: its patterns ask for constants
+    inline_functions,  # choices that have become constant
+    place,  # what that has brought
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
     fold_constants,  # simplify makes constants of constants
     drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
@@ -57,7 +61,8 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     prune,  # what CSE replaced may leave inputs that nobody takes
 )
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
-REQUIRED: Final = frozenset({"lower_feeds", "prune", "place", "custom_kernels", "infer_shapes"})  # TFJIT_DISABLE does not reach these
+# TFJIT_DISABLE does not reach these
+REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
     {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "fuse"}
 )  # left out at L0
