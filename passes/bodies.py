@@ -117,7 +117,7 @@ class BodyBuilder:
         """The function. must_run: nodes that run whether or not a result depends on them, besides those with effects."""
         effects = [node.name for node in self.graph.op_nodes() if node.is_stateful and node.op not in ("_Arg", "_Retval")]
         name = self._source.functions.new_name(self._name)
-        return Function.from_graph(name, self.graph, self._types, [*effects, *must_run])
+        return Function.from_graph(name, self.graph, self._types, [*effects, *must_run], unique=True)
 
     def _add(
         self,

@@ -60,6 +60,7 @@ class Function:
         inputs: Sequence[DType] | None = None,
         must_run: Iterable[str] = (),
         attrs: Mapping[str, Any] | None = None,
+        unique: bool = False,
     ) -> Function:
         """A body from a graph with `_Arg` and `_Retval` nodes, which becomes the function's own: tied and pruned.
 
@@ -78,7 +79,9 @@ class Function:
                 raise InternalError(None, None, f"function '{name}' has arguments {list(args)}")
             inputs = [node.output_dtypes[0] for node in args.values()]
         settle(graph, [*(node.name for node in results.values()), *run], keep=[node.name for node in args.values()])
-        return cls(name, graph, tuple(inputs), tuple(node.input_dtypes[0] for node in results.values()), run, dict(attrs or {}))
+        return cls(
+            name, graph, tuple(inputs), tuple(node.input_dtypes[0] for node in results.values()), run, dict(attrs or {}), unique=unique
+        )
 
     @property
     def args(self) -> dict[int, Node]:

@@ -162,7 +162,7 @@ def _narrowed(
     body.remove_nodes_from([arg.name for i, arg in args.items() if i not in number and arg.name not in alive])
     trim_bodies(body, ctx)
     library = graph.functions
-    made = Function.from_graph(library.new_name(function.name), body, types, function.must_run, function.attrs)
+    made = Function.from_graph(library.new_name(function.name), body, types, function.must_run, function.attrs, function.unique)
     return library.add(made)
 
 
