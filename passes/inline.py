@@ -84,10 +84,9 @@ class _Inliner:
             stack = stacks.get(name, whole)
             chosen = self.choice(graph, node)
             if chosen is not None:
-                attr, ref, drop = chosen
-                inputs = graph.inputs(name)[drop:]
-                new = self.splice(graph, node, ref, inputs, f"{name}/{attr}/")
-                self.ctx.log(name, f"{node.op} is always '{ref.name}'")
+                attr, branch = chosen
+                new = self.splice(graph, node, branch, graph.inputs(name)[1:], f"{name}/{attr}/")
+                self.ctx.log(name, f"{node.op} is always '{branch.name}'")
             else:
                 ref = self.library.called(node)
                 if ref is None or self.stays(graph, node, ref, stack):
@@ -107,8 +106,8 @@ class _Inliner:
                 self.adopt(graph.node(name), stacks.get(name, whole))
         graph.tie_ends()
 
-    def choice(self, graph: DataflowGraph, node: Node) -> tuple[str, FuncRef, int] | None:
-        """(attr, branch, inputs before the branch's own) of an If or Case whose choice is constant."""
+    def choice(self, graph: DataflowGraph, node: Node) -> tuple[str, FuncRef] | None:
+        """(attr, branch) of an If or Case whose choice is constant."""
         if node.op not in IFS and node.op not in CASES:
             return None
         source = graph.inputs(node.name)[0]
@@ -117,13 +116,13 @@ class _Inliner:
             return None
         if node.op in IFS:
             attr = "then_branch" if truth(value) else "else_branch"
-            return attr, node.attrs[attr], 1
+            return attr, node.attrs[attr]
         branches = node.attrs["branches"]
         if value.size != 1:
             return None  # an error of the run
         index = int(value.reshape(-1)[0])
         index = index if 0 <= index < len(branches) else len(branches) - 1
-        return f"branches_{index}", branches[index], 1
+        return f"branches_{index}", branches[index]
 
     def stays(self, graph: DataflowGraph, node: Node, ref: FuncRef, stack: Stack) -> bool:
         """Whether a node stays a call, and why."""
