@@ -17,6 +17,7 @@ from tfjit.passes.evaluate import NotEvaluated, can_evaluate, constant_value, ev
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
+TABLE_OPS: Final = frozenset({"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"})
 _MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknown ones
 
 Tensor = tuple[str, int]
@@ -71,6 +72,7 @@ class _Inference:
         self.values: dict[Tensor, np.ndarray] = {}
         self.partial: dict[Tensor, tuple[int | None, ...]] = {}  # elements of an integer vector or scalar, None where unknown
         self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
+        self.tables: dict[Tensor, tuple[int, Shape]] = {}  # rank of a key and shape of a value of the lookup table behind a handle
 
     def run(self) -> None:
         self.run_state()
@@ -132,6 +134,11 @@ class _Inference:
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
+        if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
+            rank, value_shape = self.tables[inputs[0]]
+            keys = self.shapes[inputs[1][0]][inputs[1][1]]
+            values = None if keys is None or value_shape is None else (*keys[: len(keys) - rank], *value_shape)
+            return (self.merged(node, known[0], values),)
         op = node.op_def.name  # of a custom kernel, the op that it computes
         if registry.shape_fn(op) is None:
             return known
@@ -167,14 +174,22 @@ class _Inference:
             self.ctx.log(name, reason)
 
     def follow_handles(self, node: Node, inputs: list[Tensor]) -> None:
-        """Carry the shapes of resource variables along the edges of their handles."""
+        """Carry the shapes of resource variables, and of what lookup tables hold, along the edges of their handles."""
         if node.op == "VarHandleOp":
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShape):
                 self.handles[node.name, 0] = shape.dims_tuple
-        elif node.op in ("Identity", "Enter", "Switch", "Exit", "NextIteration") and inputs[0] in self.handles:
+        elif node.op.removesuffix("V2") in TABLE_OPS:
+            marks = self.shapes[inputs[0][0]][inputs[0][1]] if inputs else ()
+            value = node.attrs.get("value_shape")
+            if marks is not None:
+                self.tables[node.name, 0] = (len(marks), value.dims_tuple if isinstance(value, TensorShape) else ())
+        elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
             for slot in range(len(node.output_dtypes)):
-                self.handles[node.name, slot] = self.handles[inputs[0]]
+                if inputs[0] in self.handles:
+                    self.handles[node.name, slot] = self.handles[inputs[0]]
+                if inputs[0] in self.tables:
+                    self.tables[node.name, slot] = self.tables[inputs[0]]
 
     def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
         """Work out the values of small integer outputs, fully or by element."""

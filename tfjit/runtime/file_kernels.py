@@ -21,7 +21,7 @@ from tfjit.runtime.op_kernel import AsyncKernel, Done, OpContext, SyncKernel, bl
 from tfjit.runtime.resources import Variable
 
 
-def file_kernel(op_type: str) -> Callable[[SyncKernel], SyncKernel]:
+def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
     """Register a kernel that runs on the session's pool for work on files."""
 
     def register(compute: SyncKernel) -> SyncKernel:
@@ -31,13 +31,13 @@ def file_kernel(op_type: str) -> Callable[[SyncKernel], SyncKernel]:
                 try:
                     result = compute(ctx, inputs)
                 except Exception as error:
-                    result = kernel_error(error, op_type, ctx.name, inputs)
+                    result = kernel_error(error, ctx.op, ctx.name, inputs)
                 done(result)
 
             ctx.session.io.schedule(job)
 
         kernel: AsyncKernel = start
-        blocking_kernel(op_type)(kernel)
+        blocking_kernel(*op_types)(kernel)
         return compute
 
     return register
@@ -50,7 +50,7 @@ def _texts(value: Any) -> list[str]:
     ]
 
 
-def _path(value: Any, what: str) -> str:
+def path_of(value: Any, what: str) -> str:
     """A scalar file name. Raises InvalidArgumentError for another shape."""
     names = _texts(value)
     if np.shape(value) != ():
@@ -59,7 +59,7 @@ def _path(value: Any, what: str) -> str:
 
 
 @contextlib.contextmanager
-def _system_errors(path: str) -> Any:
+def system_errors(path: str) -> Any:
     """What the operating system says of a path, in TensorFlow's classes."""
     try:
         yield
@@ -84,9 +84,9 @@ def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str
 @file_kernel("SaveV2")
 def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is replaced when all is written."""
-    prefix = _path(inputs[0], "prefix")
+    prefix = path_of(inputs[0], "prefix")
     values = [v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]]
-    with _system_errors(prefix), BundleWriter(prefix, ctx.session.env.files) as writer:
+    with system_errors(prefix), BundleWriter(prefix, ctx.session.env.files) as writer:
         for (name, spec), value in zip(_names_and_specs(inputs[1:3], len(values)), values, strict=True):
             if spec:
                 writer.add_slice(name, *parse_slice_spec(spec, name), value)
@@ -99,9 +99,9 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one, DataLossError for a damaged one."""
-    prefix = _path(inputs[0], "prefix")
+    prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
-    with _system_errors(prefix):
+    with system_errors(prefix):
         reader = BundleReader(prefix, ctx.session.env.files)
 
         def read(index: int) -> np.ndarray:
@@ -122,9 +122,9 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Make one checkpoint of several; with delete_old_dirs the emptied folders go."""
     prefixes = [name.removeprefix("file://") for name in _texts(inputs[0])]
-    destination = _path(inputs[1], "destination_prefix")
+    destination = path_of(inputs[1], "destination_prefix")
     files = ctx.session.env.files
-    with _system_errors(destination):
+    with system_errors(destination):
         merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False), files, ctx.session.io.map)
         if ctx.attrs.get("delete_old_dirs", True):
             for folder in {str(Path(prefix).parent) for prefix in prefixes} - {str(Path(destination).parent)}:
@@ -136,19 +136,19 @@ def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @file_kernel("ReadFile")
 def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A file's bytes."""
-    path = _path(inputs[0], "filename")
-    with _system_errors(path):
+    path = path_of(inputs[0], "filename")
+    with system_errors(path):
         return (np.array(ctx.session.env.files.read(path), object),)
 
 
 @file_kernel("WriteFile")
 def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Write a string to a file, making its folder where it is missing."""
-    path = _path(inputs[0], "filename")
+    path = path_of(inputs[0], "filename")
     contents = np.asarray(inputs[1], object)
     if contents.shape != ():
         raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
-    with _system_errors(path):
+    with system_errors(path):
         ctx.session.env.files.make_folders(str(Path(path).parent))
         ctx.session.env.files.write(path, contents.item())
     return ()

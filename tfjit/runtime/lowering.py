@@ -13,6 +13,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
+from tfjit.passes.shapes import TABLE_OPS
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
@@ -245,9 +246,11 @@ class Lowering:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for slot, dtype in enumerate(node.output_dtypes):
-                if dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
+                if node.op.removesuffix("V2") in TABLE_OPS:  # the table itself, for kernels of Python only
+                    outputs.append(self._value(node, slot, "object", ()))
+                elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
                     raise NotStatic(f"{node.name} ({node.op}) makes a resource")
-                if dtype.is_ref:  # the reference passed through (Assign)
+                elif dtype.is_ref:  # the reference passed through (Assign)
                     self.by_output[node.name, slot] = inputs[0]
                     outputs.append(inputs[0])
                 else:
