@@ -127,6 +127,8 @@ class RoleFinder:
         sources = self.graph.inputs(node.name)
         if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
             return None
+        if node.op == "Reshape" and self.value(*sources[1]) is None:
+            return None  # a shape that comes at run time is checked there
         if node.op in MOVING:
             if any(self.value(*sources[slot]) is None for slot in PARAMETERS.get(node.op, ())):
                 return None

@@ -76,10 +76,12 @@ def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
 
 def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Reshape, Squeeze, ExpandDims, Tile, Slice, BroadcastTo... whose output has the static shape of its input moves nothing."""
-    src, slot = graph.inputs(node.name)[0]
+    (src, slot), *operands = graph.inputs(node.name)
     shape = tensor_shape(graph, src, slot)
     if not is_static(shape) or shape != node.output_shapes[0]:
         return None
+    if any(constant(graph, ctx, *operand) is None for operand in operands):
+        raise NotSimplified("it checks a shape that comes at run time")
     return drop(graph, node, src, slot)
 
 
@@ -93,6 +95,8 @@ def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | 
         raise NotSimplified(f"reshape of '{src}' to a shape that is not static")
     if node.op != "Reshape" or graph.control_inputs(src):
         return None
+    if first.op == "Reshape" and constant(graph, ctx, *graph.inputs(src)[1]) is None:
+        raise NotSimplified(f"'{src}' checks a shape that comes at run time")
     inner = graph.inputs(src)[0]
     graph.replace_input(node.name, 0, *inner)
     node.origin = tuple(dict.fromkeys(first.origin + node.origin))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.shape import format_shape
 from tfjit.kernels.cpu.window import Layout, Window, layout_of
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -33,17 +34,25 @@ def _product(a: Array, b: Array) -> Array:
         return np.matmul(x, y).astype(dtype, copy=False)
 
 
+def _size_error(a: Sequence[int], b: Sequence[int], transpose_a: Any, transpose_b: Any) -> InvalidArgumentError:
+    """TensorFlow's words, which end with the two attrs."""
+    text = f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)} {int(bool(transpose_a))} {int(bool(transpose_b))}"
+    return InvalidArgumentError(None, None, text)
+
+
 @reference("MatMul")
 def matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
     """a [m, k] (or [k, m] with transpose_a), b [k, n] (or [n, k]) -> [m, n]."""
     a, b = inputs[:2]
     for value, which in ((a, "a"), (b, "b")):
         if value.ndim != 2:
-            raise InvalidArgumentError(None, None, f"In[{'ab'.index(which)}] is not a matrix. Instead it has shape {list(value.shape)}")
+            raise InvalidArgumentError(
+                None, None, f"In[{'ab'.index(which)}] is not a matrix. Instead it has shape {format_shape(value.shape)}"
+            )
     x = a.T if node.attrs.get("transpose_a") else a
     y = b.T if node.attrs.get("transpose_b") else b
     if x.shape[1] != y.shape[0]:
-        raise InvalidArgumentError(None, None, f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
+        raise _size_error(a.shape, b.shape, node.attrs.get("transpose_a"), node.attrs.get("transpose_b"))
     return [_product(x, y)]
 
 
@@ -51,15 +60,16 @@ def matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
 def batch_matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
     """x [..., m, k], y [..., k, n] -> [..., m, n]; adj_x and adj_y take the conjugate transpose of the last two axes."""
     x, y = inputs[:2]
-    if x.ndim < 2 or y.ndim < 2:
-        raise InvalidArgumentError(None, None, f"In[0] and In[1] need at least 2 dimensions: {list(x.shape)}, {list(y.shape)}")
+    for i, value in enumerate((x, y)):
+        if value.ndim < 2:
+            raise InvalidArgumentError(None, None, f"In[{i}] ndims must be >= 2: {value.ndim}")
     full_x, full_y = x.shape, y.shape
     if node.attrs.get("adj_x"):
         x = x.swapaxes(-1, -2).conj()
     if node.attrs.get("adj_y"):
         y = y.swapaxes(-1, -2).conj()
     if x.shape[-1] != y.shape[-2]:
-        raise InvalidArgumentError(None, None, f"Matrix size-incompatible: In[0]: {list(full_x)}, In[1]: {list(full_y)}")
+        raise _size_error(full_x, full_y, node.attrs.get("adj_x"), node.attrs.get("adj_y"))
     out = _product(x, y)
     wanted = node.attrs.get("Tout")
     return [out.astype(wanted.as_numpy_dtype, copy=False) if wanted is not None else out]

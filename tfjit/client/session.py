@@ -134,6 +134,9 @@ class BaseSession(SessionBase):
                     return cached[0](feed_dict)
                 except errors.OpError as error:
                     raise self._explained(error) from None
+                except AttributeError:
+                    resolve_feeds(self._graph, feed_dict)  # a set of the same keys, say
+                    raise
             return self._run_new(key, fetches, feed_dict)
         return self._run_with_options(fetches, feed_dict, options, run_metadata)
 

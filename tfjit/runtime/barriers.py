@@ -12,7 +12,7 @@ from tfjit.framework import errors
 from tfjit.framework.dtypes import int64, string
 from tfjit.framework.shape import format_shape
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.queues import PriorityStore, Queue, stack_components
+from tfjit.runtime.queues import PriorityStore, Queue, resource_label, stack_components
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -68,7 +68,7 @@ class Barrier:
         left = f"Number of incomplete keys: {len(self._incomplete)}."
         if self._closed and (self._cancelled or (keys and not self._incomplete)):
             raise errors.CancelledError(
-                None, None, f"Barrier _{self.name} is closed.  {state}  Number of new insertions: {len(keys)}.  {left}"
+                None, None, f"Barrier {self.name} is closed.  {state}  Number of new insertions: {len(keys)}.  {left}"
             )
         given = set()
         for i, key in enumerate(keys):
@@ -77,13 +77,13 @@ class Barrier:
                 raise errors.CancelledError(
                     None,
                     None,
-                    f"Barrier _{self.name} is closed, but attempted to insert a brand new key: {key.decode(errors='replace')}.  {state}"
+                    f"Barrier {self.name} is closed, but attempted to insert a brand new key: {key.decode(errors='replace')}.  {state}"
                     f"  Insertion index: {i}.  {left}",
                 )
             if key in given or (known is not None and known[1][component] is not None):
                 text = key.decode(errors="replace")
                 raise errors.InvalidArgumentError(
-                    None, None, f"Key {text} already has a value for component {component} in barrier _{self.name}"
+                    None, None, f"Key {text} already has a value for component {component} in barrier {self.name}"
                 )
             given.add(key)
         shape = self.shapes[component] if self.shapes else None
@@ -104,7 +104,7 @@ class Barrier:
                 insufficient = self._closed and not self._incomplete and size < count
         if insufficient:
             text = f"is closed and has insufficient elements (requested {count}, total size {size})"
-            done(errors.OutOfRangeError(None, None, f"Barrier '_{self.name}' {text}"))
+            done(errors.OutOfRangeError(None, None, f"Barrier '{self.name}' {text}"))
             return
 
         def taken(result: Any) -> None:
@@ -119,7 +119,7 @@ class Barrier:
         """Refuse new keys; with `cancel` also what incomplete ones wait for. Raises CancelledError when closed already."""
         with self._lock:
             if self._closed and (self._cancelled or not cancel):
-                raise errors.CancelledError(None, None, f"Barrier '_{self.name}' is already closed.")
+                raise errors.CancelledError(None, None, f"Barrier '{self.name}' is already closed.")
             self._closed = True
             self._cancelled = cancel
             if cancel:
@@ -145,7 +145,9 @@ def barrier(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     dtypes = tuple(a["component_types"])
     shapes = tuple(shape.dims_tuple for shape in a.get("shapes", ()))
     manager = ctx.session.manager(ctx.device.name)
-    found: Barrier = manager.lookup_or_create(a.get("container", b"").decode(), "Barrier", name, lambda: Barrier(name, dtypes, shapes))
+    found: Barrier = manager.lookup_or_create(
+        a.get("container", b"").decode(), "Barrier", name, lambda: Barrier(resource_label(ctx), dtypes, shapes)
+    )
     if found.dtypes != dtypes:
         raise errors.InvalidArgumentError(
             None, None, f"Shared barrier '{name}' has component types {found.dtypes} but requested component types were {dtypes}"

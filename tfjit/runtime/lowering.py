@@ -196,7 +196,7 @@ class Lowering:
             self._served(node, "variable")
         elif op == "ReadVariableOp" or (op in VIEW_OPS and inputs[0].storage == "handle"):
             self._read(node, inputs[0])
-        elif op in VIEW_OPS:
+        elif op in VIEW_OPS and (op != "Reshape" or inputs[1].root.storage == "const"):  # else it checks a shape that comes at run time
             self._view(node, inputs[0])
         else:
             self._kernel(node, inputs)

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -98,7 +98,8 @@ class PriorityStore(Store):
 class Queue:
     """A queue resource.
 
-    dtypes, shapes: of the components; shapes is empty when elements of any shape are taken (then *Many and UpTo are refused).
+    name: as messages say it (`resource_label`). dtypes, shapes: of the components; shapes is empty when elements of any shape are taken
+    (then *Many and UpTo are refused).
     capacity: elements; negative = no limit. min_after_dequeue: of a shuffle queue, elements that stay while it is open.
     """
 
@@ -142,7 +143,7 @@ class Queue:
 
         def attempt() -> Callable[[], None] | None:
             if self.closed:
-                return lambda: done(errors.CancelledError(None, None, f"{self.type_name} '{self.name}' is closed."))
+                return lambda: done(errors.CancelledError(None, None, f"{self._base_type} '{self.name}' is closed."))
             while left and (self.capacity < 0 or len(self.store) < self.capacity):
                 self.store.put(left.popleft())
             return (lambda: done(())) if not left else None
@@ -163,17 +164,23 @@ class Queue:
             if ends and not up_to and len(self.store) < count - len(taken):
                 text = f"requested {count - len(taken)}, current size {len(self.store)}"  # as TensorFlow counts them
                 undo()
-                return lambda: done(self._insufficient(text))
+                return lambda: done(self._insufficient(text, count))
             while len(taken) < count and len(self.store) > (0 if self.closed else self.min_after_dequeue):
                 taken.append(self.store.take())
             if len(taken) == count or (ends and taken):
                 return lambda: done(taken)
-            return (lambda: done(self._insufficient(f"requested {count}, current size 0"))) if ends else None
+            return (lambda: done(self._insufficient(f"requested {count}, current size 0", count))) if ends else None
 
         self._begin(_Attempt(attempt, done, undo=undo), self._dequeues, cancellation, "Dequeue operation was cancelled")
 
-    def _insufficient(self, counts: str) -> errors.OpError:
-        return errors.OutOfRangeError(None, None, f"{self.type_name} '_{self.name}' is closed and has insufficient elements ({counts})")
+    @property
+    def _base_type(self) -> str:
+        """What a padding queue calls itself where single elements go in and out: that part of it is a plain one's."""
+        return "FIFOQueue" if self.pads else self.type_name
+
+    def _insufficient(self, counts: str, count: int) -> errors.OpError:
+        kind = self._base_type if count == 1 else self.type_name
+        return errors.OutOfRangeError(None, None, f"{kind} '{self.name}' is closed and has insufficient elements ({counts})")
 
     def _begin(self, attempt: _Attempt, waiting: deque[_Attempt], cancellation: CancellationManager, cancelled: str) -> None:
         def cancel() -> None:
@@ -240,6 +247,15 @@ class Queue:
         self._begin(_Attempt(attempt, done), self._enqueues, cancellation, "Close operation was cancelled")
 
 
+_LABELS: Final = itertools.count()
+
+
+def resource_label(ctx: OpContext) -> str:
+    """A resource's name in messages: its shared name; without one TensorFlow counts resources and writes "_0_queue"."""
+    shared: str = ctx.attrs.get("shared_name", b"").decode()
+    return shared or f"_{next(_LABELS)}_{ctx.name}"
+
+
 def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
     a = ctx.attrs
     kind = ctx.op.removesuffix("V2")
@@ -255,7 +271,7 @@ def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
         dtypes = tuple(a["component_types"])
 
     def make() -> Queue:
-        return Queue(name, dtypes, shapes, a.get("capacity", -1), make_store(), type_name=kind, **kw)
+        return Queue(resource_label(ctx), dtypes, shapes, a.get("capacity", -1), make_store(), type_name=kind, **kw)
 
     queue: Queue = ctx.session.manager(ctx.device.name).lookup_or_create(container, kind, name, make)
     if queue.dtypes != dtypes:
@@ -390,12 +406,10 @@ def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 @blocking_kernel("QueueClose", "QueueCloseV2")
 def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Refuse later enqueues: at once, cancelling those that wait, or when these are over. CancelledError when closed already."""
+    """Refuse later enqueues: at once, cancelling those that wait, or when these are over, which is a CancelledError when closed already."""
     queue: Queue = inputs[0]
     if not ctx.attrs.get("cancel_pending_enqueues", False):
         queue.close_after_enqueues(ctx.step.cancellation, done)
-    elif queue.closed:
-        done(errors.CancelledError(None, None, f"Queue '{queue.name}' is already closed."))
     else:
         queue.close()
         done(())
