@@ -34,7 +34,7 @@ def _product(a: Array, b: Array) -> Array:
         return np.matmul(x, y).astype(dtype, copy=False)
 
 
-def _size_error(a: Sequence[int], b: Sequence[int], transpose_a: Any, transpose_b: Any) -> InvalidArgumentError:
+def _size_error(a: tuple[int, ...], b: tuple[int, ...], transpose_a: Any, transpose_b: Any) -> InvalidArgumentError:
     """TensorFlow's words, which end with the two attrs."""
     text = f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)} {int(bool(transpose_a))} {int(bool(transpose_b))}"
     return InvalidArgumentError(None, None, text)
