@@ -59,6 +59,7 @@ _HOMES = {
     "tfjit.framework.graph": "Graph",
     "tfjit.framework.graph_def": "import_graph_def",
     "tfjit.framework.graph_keys": "GraphKeys",
+    "tfjit.framework.indexed_slices": "IndexedSlices IndexedSlicesValue",
     "tfjit.framework.operation": "Operation Tensor",
     "tfjit.framework.random_seed": "get_seed set_random_seed",
     "tfjit.framework.shape": "Dimension TensorShape dimension_value",
@@ -85,7 +86,7 @@ _SUBMODULES = (
 )
 # What a TF1 program may look for and will not find yet, by the feature it takes.
 _MISSING = {
-    "gradients and optimizers": "AggregationMethod GradientTape UnconnectedGradients custom_gradient gradients hessians",
+    "eager gradients": "GradientTape",
     "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",

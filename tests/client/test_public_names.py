@@ -139,7 +139,6 @@ def test_dtypes() -> None:
 @pytest.mark.parametrize(
     ("expression", "feature"),
     [
-        ("tf.gradients", "gradients and optimizers are not supported yet"),
         ("tf.train.GradientDescentOptimizer", "gradients and optimizers are not supported yet"),
         ("tf.train.AdamOptimizer", "gradients and optimizers are not supported yet"),
         ("tf.train.Saver", "checkpoints are not supported yet"),

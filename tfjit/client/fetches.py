@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from tfjit.framework.errors import InaccessibleTensorError
+from tfjit.framework.indexed_slices import IndexedSlices, IndexedSlicesValue
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
 _CONVERSIONS: list[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]] = []
@@ -154,3 +155,18 @@ def _sequence_maker(kind: Any) -> Callable[[list[Any]], Any]:
     if kind is tuple:
         return tuple
     return lambda values: kind(*values)  # a namedtuple
+
+
+def _slices_parts(slices: IndexedSlices) -> list[Any]:
+    return [part for part in (slices.values, slices.indices, slices.dense_shape) if part is not None]
+
+
+def _fetched_slices(slices: IndexedSlices) -> tuple[Sequence[Any], Callable[[Sequence[Any]], Any]]:
+    return _slices_parts(slices), lambda values: IndexedSlicesValue(*values, *[None] * (3 - len(values)))
+
+
+def _fed_slices(slices: IndexedSlices, value: Any) -> Sequence[tuple[Any, Any]]:
+    return [pair for pair in zip((slices.values, slices.indices, slices.dense_shape), value, strict=False) if pair[0] is not None]
+
+
+register_session_run_conversion_functions(IndexedSlices, _fetched_slices, _fed_slices, _slices_parts)

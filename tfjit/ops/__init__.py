@@ -26,6 +26,7 @@ _FAMILIES: Final = {
         "to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 to_int64 truediv truncatediv truncatemod "
         "zeta"
     ),
+    "gradients": ("AggregationMethod UnconnectedGradients custom_gradient gradients hessians"),
     "functional": ("numpy_function py_func"),
     "indexing": (
         "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d tensor_scatter_add "

@@ -108,6 +108,7 @@ from tfjit.ops.elementwise import (
     xlogy,
     zeta,
 )
+from tfjit.ops.elementwise import div_no_nan as divide_no_nan
 from tfjit.ops.indexing import bucketize
 from tfjit.ops.losses import in_top_k
 from tfjit.ops.normalization import l2_normalize, log_softmax, softmax, top_k, zero_fraction
@@ -198,6 +199,7 @@ __all__ = [
     "cumulative_logsumexp",
     "dawsn",
     "digamma",
+    "divide_no_nan",
     "div",
     "div_no_nan",
     "divide",

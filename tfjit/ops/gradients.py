@@ -1,0 +1,364 @@
+"""`gradients`: reverse-mode differentiation of a graph by adding operations to it."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+from tfjit.framework import dtypes, gradient_registry
+from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.indexed_slices import IndexedSlices
+from tfjit.framework.operation import Operation, Tensor
+from tfjit.framework.shape import is_compatible
+from tfjit.ops import raw_ops as raw
+from tfjit.ops.convert import convert_to_tensor, register_tensor_conversion_function
+
+Gradient = Any  # Tensor | IndexedSlices
+
+_RULES: Final = ("array", "linear_algebra", "math", "movement", "nn", "reduction", "state")
+_TRAINABLE: Final = frozenset(
+    {
+        dtypes.float16,
+        dtypes.bfloat16,
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.complex64,
+        dtypes.complex128,
+        dtypes.resource,
+        dtypes.variant,
+    }
+)
+_LOOPS: Final = frozenset(f"{ref}{op}" for ref in ("", "Ref") for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration"))
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradients` gives for an x that no y depends on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class AggregationMethod:
+    """How gradients that meet are added. All methods add them by one AddN."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+) -> list[Gradient | None]:
+    """The sum over all ys of dy/dx, for each x: a tensor, `IndexedSlices` behind a gather, or None where no y depends on x.
+
+    ys, xs: a tensor or variable, or a list of them. grad_ys: the gradient of each y (same shape; None: ones).
+    colocate_gradients_with_ops: put what is added on the device of the operation it differentiates. gate_gradients: all gradients of
+    an operation are ready before any is used. stop_gradients: tensors that count as constant. unconnected_gradients: ZERO gives zeros
+    in place of None.
+    Raises LookupError for an operation on the way that has no gradient, TypeError for dtypes that are not differentiable, ValueError
+    for tensors of several graphs or a wrong number of grad_ys, NotImplementedError for conditionals and loops.
+    """
+    _load_rules()
+    unconnected = UnconnectedGradients(unconnected_gradients)
+    targets, sources = _tensors(ys), _tensors(xs)
+    stops = _tensors(stop_gradients) if stop_gradients is not None else []
+    starts = _list(grad_ys) if grad_ys is not None else [None] * len(targets)
+    if len(starts) != len(targets):
+        raise ValueError(f"Must specify a gradient for each y in ys: {len(targets)} ys, {len(starts)} grad_ys")
+    graph = next((tensor.graph for tensor in (*targets, *sources)), get_default_graph())
+    other = next((tensor for tensor in (*targets, *sources, *stops) if tensor.graph is not graph), None)
+    if other is not None:
+        raise ValueError(f"{other.name} is not in the graph of the others")
+    with graph.as_default(), graph.name_scope(name):
+        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients)
+        for i, (y, start) in enumerate(zip(targets, starts, strict=True)):
+            walk.add(y, _start(y, start, i))
+        walk.run(targets)
+        found = [walk.total(x) for x in sources]
+        if unconnected is UnconnectedGradients.ZERO:
+            found = [raw.ZerosLike(x=_value(x)) if g is None else g for g, x in zip(found, sources, strict=True)]
+    del aggregation_method  # one AddN, whatever is asked for
+    return found
+
+
+def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[Tensor]:
+    """The second derivatives of the sum of ys by each x, of shape [*x.shape, *x.shape]; x has rank 1 or more.
+
+    options: as for `gradients`. Raises ValueError where no y depends on an x or x's size is not known.
+    """
+    from tfjit.ops.array import reshape, shape
+    from tfjit.ops.movement import concat, stack
+
+    sources = _tensors(xs)
+    found = []
+    graph = sources[0].graph if sources else get_default_graph()
+    with graph.as_default(), graph.name_scope(name):
+        for gradient, x in zip(gradients(ys, sources, **options), sources, strict=True):
+            size = x.shape.num_elements()
+            if gradient is None or size is None:
+                raise ValueError(f"hessians: {x.name} " + ("has no gradient" if gradient is None else "has an unknown size"))
+            flat = reshape(convert_to_tensor(gradient), [-1])
+            zero = [raw.ZerosLike(x=x)]
+            rows = [(gradients(flat[i], x, **options)[0] if size else None) for i in range(size)]
+            rows = [zero[0] if row is None else row for row in rows]
+            found.append(reshape(stack(rows) if rows else zero[0], concat([shape(x), shape(x)], 0)))
+    return found
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)` is what `gradients` uses instead
+    of differentiating what it did. outputs: a tensor or list; the gradient function returns one gradient for each input.
+    """
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        inputs = [convert_to_tensor(arg) for arg in args]
+        outputs, gradient = f(*inputs, **kwargs)
+        flat = [convert_to_tensor(output) for output in _list(outputs)]
+        graph = get_default_graph()
+        op_type = f"CustomGradient-{graph.unique_name('custom')}-{id(gradient)}"
+
+        def rule(op: Operation, *grads: Any) -> list[Any]:
+            returned = _list(gradient(*grads[: len(flat)]))
+            if len(returned) != len(inputs):
+                raise ValueError(
+                    f"custom gradient function expected to return {len(inputs)} gradients, but returned {len(returned)} instead"
+                )
+            return [None] * len(flat) + returned
+
+        gradient_registry.register(op_type, rule)
+        with graph.gradient_override_map({"IdentityN": op_type}):
+            joined = raw.IdentityN(input=[*flat, *inputs])
+        results = joined[: len(flat)]
+        return list(results) if isinstance(outputs, (list, tuple)) else results[0]
+
+    apply.__name__ = getattr(f, "__name__", "custom_gradient")
+    apply.__doc__ = f.__doc__
+    return apply
+
+
+def is_trainable(tensor: Tensor) -> bool:
+    """Whether gradients flow through a tensor of this dtype."""
+    return tensor.dtype.base_dtype in _TRAINABLE
+
+
+def densified(gradient: Gradient | None) -> Tensor | None:
+    """The gradient as a tensor."""
+    return convert_to_tensor(gradient) if isinstance(gradient, IndexedSlices) else gradient
+
+
+class _Walk:
+    """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still to come at each operation."""
+
+    def __init__(self, xs: Sequence[Tensor], stops: Sequence[Tensor], colocate: bool, gate: bool) -> None:
+        self._colocate = colocate
+        self._gate = gate
+        self._stopped = {tensor.op for tensor in stops}  # nothing goes back through these
+        self._arrived: dict[tuple[Operation, int], list[Gradient]] = {}
+        self._totals: dict[tuple[Operation, int], Gradient | None] = {}
+        self._reached = _reached(xs, {id(tensor) for tensor in stops})
+
+    def add(self, tensor: Tensor, gradient: Gradient) -> None:
+        """A gradient that arrives at a tensor."""
+        self._arrived.setdefault((tensor.op, tensor.value_index), []).append(gradient)
+
+    def total(self, tensor: Tensor) -> Gradient | None:
+        """All gradients of a tensor together, None when there are none."""
+        key = (tensor.op, tensor.value_index)
+        if key not in self._totals:
+            arrived = self._arrived.get(key, [])
+            self._totals[key] = _sum(arrived, tensor)
+        return self._totals[key]
+
+    def run(self, ys: Sequence[Tensor]) -> None:
+        pending = self._between(ys)
+        ready = deque(op for op in dict.fromkeys(y.op for y in ys) if pending.get(op) == 0)
+        while ready:
+            op = ready.popleft()
+            for tensor, gradient in zip(op.inputs, self._of(op), strict=True):
+                if gradient is not None and tensor.op in self._reached:
+                    self.add(tensor, gradient)
+            for tensor in op.inputs:
+                if tensor.op in pending:
+                    pending[tensor.op] -= 1
+                    if pending[tensor.op] == 0:
+                        ready.append(tensor.op)
+
+    def _between(self, ys: Sequence[Tensor]) -> dict[Operation, int]:
+        """Operations between xs and ys -> how many of their outputs' uses lie between."""
+        pending = dict.fromkeys((y.op for y in ys if y.op in self._reached), 0)
+        stack = list(pending)
+        while stack:
+            for tensor in stack.pop().inputs:
+                op = tensor.op
+                if op not in self._reached:
+                    continue
+                if op not in pending:
+                    pending[op] = 0
+                    stack.append(op)
+                pending[op] += 1
+        return pending
+
+    def _of(self, op: Operation) -> list[Gradient | None]:
+        """The gradients of an operation's inputs."""
+        incoming = [self.total(output) for output in op.outputs]
+        none: list[Gradient | None] = [None] * len(op.inputs)
+        if not op.inputs or op in self._stopped or all(gradient is None for gradient in incoming):
+            return none
+        if not any(tensor.op in self._reached and is_trainable(tensor) for tensor in op.inputs):
+            return none
+        rule = _rule(op)
+        if rule is None:
+            return none
+        graph = op.graph
+        place = graph.colocate_with(op) if self._colocate else nullcontext()
+        with graph.name_scope(op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad"), place:
+            filled = [
+                raw.ZerosLike(x=output) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
+                for gradient, output in zip(incoming, op.outputs, strict=True)
+            ]
+            returned = rule(op, *filled)
+            results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+            if len(results) != len(op.inputs):
+                raise ValueError(f"Num gradients {len(results)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}")
+            results = [None if tensor.dtype.base_dtype not in _TRAINABLE else g for g, tensor in zip(results, op.inputs, strict=True)]
+            if self._gate and sum(isinstance(result, Tensor) for result in results) > 1:
+                results = _gated(results)
+        for gradient, tensor in zip(results, op.inputs, strict=True):
+            if isinstance(gradient, Tensor) and tensor.dtype is not dtypes.resource:
+                if not is_compatible(gradient.shape_tuple, tensor.shape_tuple):
+                    raise ValueError(
+                        "Incompatible shapes between op input and calculated input gradient.  Forward operation: "
+                        f"{op.name}.  Input: {tensor.name} {tensor.shape}.  Calculated gradient: {gradient.shape}"
+                    )
+                gradient.set_shape(tensor.shape)
+        return results
+
+
+def _reached(xs: Sequence[Tensor], stops: set[int]) -> set[Operation]:
+    """Operations that depend on an x through tensors that are not stopped."""
+    found: set[Operation] = set()
+    stack = [x.op for x in xs]
+    found.update(stack)
+    starts = {id(x) for x in xs}
+    while stack:
+        op = stack.pop()
+        for output in op.outputs:
+            if (id(output) in stops and id(output) not in starts) or not is_trainable(output):
+                continue
+            for consumer in output.consumers():
+                if consumer not in found:
+                    found.add(consumer)
+                    stack.append(consumer)
+    return found
+
+
+def _rule(op: Operation) -> gradient_registry.GradientFn | None:
+    """The gradient function of an operation; None when it passes none."""
+    override = op.attrs.get("_gradient_op_type")
+    op_type = override.decode() if isinstance(override, bytes) else op.type
+    if op.type in _LOOPS:
+        raise NotImplementedError(f"gradients: '{op.name}' ({op.type}) is part of a conditional or loop, through which there are none yet")
+    try:
+        return gradient_registry.lookup(op_type)
+    except LookupError:
+        raise LookupError(
+            f"No gradient defined for operation '{op.name}' (op type: {op_type}). Give the op type one by "
+            f"tfjit.RegisterGradient({op_type!r}), or say that it has none by tfjit.NotDifferentiable({op_type!r})."
+        ) from None
+
+
+def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
+    """The gradient that a y begins with. Raises TypeError where it does not fit y's dtype."""
+    dtype = y.dtype.base_dtype
+    if gradient is None:
+        if dtype in (dtypes.complex64, dtypes.complex128):
+            raise TypeError(f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})")
+        if dtype not in _TRAINABLE:
+            raise TypeError(f"gradients: {y.name} is {dtype.name}, which is not differentiable")
+        return raw.Fill(dims=raw.Shape(input=y), value=convert_to_tensor(1, dtype=dtype), name=f"grad_ys_{index}")
+    if isinstance(gradient, IndexedSlices):
+        return gradient
+    given = convert_to_tensor(gradient, dtype=dtype, name=f"grad_ys_{index}")
+    return given
+
+
+def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
+    """Gradients that meet at a tensor, added."""
+    if not arrived:
+        return None
+    if len(arrived) == 1:
+        return arrived[0]
+    if all(isinstance(gradient, IndexedSlices) for gradient in arrived):
+        from tfjit.ops.movement import concat
+
+        with tensor.graph.name_scope(f"{tensor.op.name}_grad_sum"):
+            dtype = dtypes.int64 if any(g.indices.dtype is dtypes.int64 for g in arrived) else dtypes.int32
+            indices = [g.indices if g.indices.dtype is dtype else raw.Cast(x=g.indices, DstT=dtype) for g in arrived]
+            return IndexedSlices(concat([g.values for g in arrived], 0), concat(indices, 0), arrived[0].dense_shape)
+    return raw.AddN(inputs=[densified(gradient) for gradient in arrived])
+
+
+def _gated(results: Sequence[Gradient | None]) -> list[Gradient | None]:
+    """The same gradients, none of which is ready before all are."""
+    from tfjit.ops.control_flow import tuple as together
+
+    tensors = [result for result in results if isinstance(result, Tensor)]
+    ready = iter(together(tensors))
+    return [next(ready) if isinstance(result, Tensor) else result for result in results]
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    """Tensors of what is given: of a variable its handle or reference."""
+    found = []
+    for value in _list(values):
+        handle = getattr(value, "handle", None)
+        if isinstance(handle, Tensor):
+            found.append(handle)
+        elif isinstance(value, IndexedSlices):
+            found.append(value.values)
+        else:
+            found.append(convert_to_tensor(value, as_ref=True))
+    return found
+
+
+def _value(x: Tensor) -> Tensor:
+    """The value of a tensor, or of the variable whose handle it is."""
+    if x.dtype is not dtypes.resource:
+        return x
+    return raw.ReadVariableOp(resource=x, dtype=x.op.get_attr("dtype"))
+
+
+def _list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _load_rules() -> None:
+    import importlib
+
+    for family in _RULES:
+        importlib.import_module(f"tfjit.ops.gradients_of_{family}")
+
+
+def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """IndexedSlices as a tensor: rows of the same index added, zeros elsewhere."""
+    if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+        raise ValueError(f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices with dtype {value.dtype.name}")
+    if value.dense_shape is None:
+        raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {value}")
+    rows = value.dense_shape[0]
+    return raw.UnsortedSegmentSum(data=value.values, segment_ids=value.indices, num_segments=rows, name=name)
+
+
+register_tensor_conversion_function(IndexedSlices, _dense)
