@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-
 from tfjit.framework.attrs import FuncRef
 from tfjit.framework.device_spec import merge_names
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.pace import breathe
+from tfjit.framework.tensors import truth
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
 from tfjit.passes.functions import (
@@ -348,16 +347,6 @@ def _free(graph: DataflowGraph, name: str) -> str:
     return graph.new_name(name) if name in graph else name
 
 
-def truth(value: Any) -> bool:
-    """What If and While take a tensor for: a scalar number that is not zero, a string that is not empty, any other tensor with elements."""
-    if value.ndim:
-        return bool(value.size)
-    item = value[()]
-    if isinstance(item, (bytes, str)):
-        return bool(item)
-    return bool(np.asarray(item) != 0)
-
-
 def _renamed(group: bytes, names: Mapping[str, str]) -> bytes:
     if not group.startswith(b"loc:@"):
         return group
@@ -372,6 +361,3 @@ def _misfit(call: Node, body: Function, found: str) -> OpError:
         None,
         f"{{{{node {call.name}}}}} ({call.op}) gives function '{body.name}' {found}, but its signature is ({wanted[0]}) -> ({wanted[1]})",
     )
-
-
-__all__ = ["inline_functions", "truth"]

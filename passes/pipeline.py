@@ -14,18 +14,20 @@ from typing import Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
+from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
+from tfjit.passes.functions import Function, indexed
 from tfjit.passes.inline import inline_functions
 from tfjit.passes.partition import Partition, partition
 from tfjit.passes.place import place, raise_unplaced
 from tfjit.passes.prune import extract, prune
 from tfjit.passes.replicate import replicate_constants
-from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.text import print_graph
 from tfjit.passes.view import DataflowGraph
@@ -60,6 +62,8 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     eliminate_common_subexpressions,  # after simplifying: equal expressions look equal
     prune,  # what CSE replaced may leave inputs that nobody takes
 )
+# what makes a graph runnable, as it is
+QUICK_PASSES: Final[tuple[Pass, ...]] = (lower_feeds, prune, inline_functions, place, custom_kernels)
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
@@ -116,6 +120,23 @@ def build(
         return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())
 
 
+def build_body(function: Function, given: Sequence[Given], options: PassOptions | None = None) -> tuple[list[Partition], PipelineReport]:
+    """The partitions of a body that is called with arguments of these shapes, by index; the body itself is not changed.
+
+    Raises what `build` raises.
+    """
+    with _collection_paused():
+        ctx = PassContext(options=options or PassOptions())
+        graph = function.graph.copy()
+        graph.functions = function.graph.functions.child()
+        for index, node in indexed(graph, "_Arg").items():
+            node.output_shapes = (given[index].shape,)
+            if given[index].variable is not None:
+                node.attrs["_variable_shape"] = TensorShape(given[index].variable)
+        passes = ctx.options.passes if ctx.options.passes is not None else GRAPH_PASSES
+        return _finish(graph, ctx, [pass_ for pass_ in passes if pass_ is not lower_feeds], _Runner(ctx))
+
+
 @contextmanager
 def _collection_paused() -> Iterator[None]:
     """Cyclic garbage waits: a plan is all new objects that live, and each full collection among them costs tens of milliseconds."""
@@ -137,8 +158,13 @@ def _build(graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[
         raise_unplaced(graph, working)
         whole = graph.num_op_nodes
     runner.note("extract", began, whole, working.num_op_nodes)
+    return _finish(working, ctx, options.passes if options.passes is not None else GRAPH_PASSES, runner)
+
+
+def _finish(working: DataflowGraph, ctx: PassContext, passes: Sequence[Pass], runner: _Runner) -> tuple[list[Partition], PipelineReport]:
+    options = ctx.options
     runner.dump("input", working)
-    for pass_ in options.passes if options.passes is not None else GRAPH_PASSES:
+    for pass_ in passes:
         runner.run(pass_, working)
     raise_unplaced(working, working)
     began = time.perf_counter()
@@ -243,5 +269,6 @@ __all__ = [
     "PipelineReport",
     "RunSpec",
     "build",
+    "build_body",
     "run_passes",
 ]

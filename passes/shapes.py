@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from tfjit.framework import shape as shape_rules
+from tfjit.framework.attrs import FuncRef
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_def import infer_shapes as shapes_by_op
 from tfjit.framework.op_def import registry
@@ -14,6 +17,7 @@ from tfjit.framework.shape import Shape, TensorShape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import NotEvaluated, can_evaluate, constant_value, evaluate
+from tfjit.passes.functions import CALLS, CASES, IFS, WHILES, Function
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
@@ -26,6 +30,45 @@ _PASS_THROUGH: Final = frozenset({"Identity", "StopGradient", "PreventGradient",
 _SCALAR_MATH: Final = frozenset({"Add", "AddV2", "Sub", "Mul", "FloorDiv", "Maximum", "Minimum", "Pack", "Cast", "Prod", "Range"})
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of an argument of a body. variable: the shape of the variable behind a resource; None is an unknown one."""
+
+    shape: Shape
+    variable: Shape = None
+    value: np.ndarray | None = None
+
+
+def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Shape]:
+    """The shapes of a function's results for what is known of its arguments."""
+    scratch = ctx.scratch.setdefault("infer_body", {})
+    key = (id(function.graph), tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes())) for g in given))
+    if key not in scratch:
+        inference = _Inference(function.graph, ctx, {node.name: given[index] for index, node in function.args.items()})
+        inference.settle()
+        scratch[key] = function, [inference.shapes[src][slot] for src, slot in function.returned]  # the function: its id stays its own
+    found: list[Shape] = scratch[key][1]
+    return found
+
+
+def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Shape]:
+    """Shapes that the variables of a loop have in every iteration, its first included: the entering ones, widened by what the body makes
+    of them until that changes nothing more. given: the entering variables, whose values do not count."""
+    wide = [Given(g.shape, g.variable) for g in given]
+    for _ in range(_MAX_ROUNDS):
+        found = infer_body(body, wide, ctx)
+        wider = [replace(old, shape=shape_rules.relax(old.shape, new)) for old, new in zip(wide, found, strict=True)]
+        if wider == wide:
+            return [g.shape for g in wide]
+        wide = wider
+    # what still changes has no known shape; the others are as they are whatever it is
+    changing = [old.shape != shape_rules.relax(old.shape, new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
+    while any(changing):
+        wide = [replace(g, shape=None) if changes else g for g, changes in zip(wide, changing, strict=True)]
+        changing = [old.shape != shape_rules.relax(old.shape, new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
+    return [g.shape for g in wide]
+
+
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     """Fill in `output_shapes` of every node, and `ctx.values` with small integer tensors that are known while planning.
 
@@ -36,11 +79,7 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     if ctx.scratch.get("infer_shapes"):
         return  # an earlier inference has left nothing open
     inference = _Inference(graph, ctx)
-    for round in range(_MAX_ROUNDS + 1):
-        inference.give_up = round == _MAX_ROUNDS
-        inference.run()
-        if inference.loops_settled():
-            break
+    inference.settle()
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
     # Only a complete inference stands: what a pass makes known later (a default taken for an unfed placeholder) may contradict
@@ -53,8 +92,9 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
 class _Inference:
     """One inference over a graph, repeated while the shapes that loops carry round still change."""
 
-    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, given: Mapping[str, Given] | None = None) -> None:
         self.graph, self.ctx = graph, ctx
+        self.given = given or {}  # what is known of arguments, by `_Arg`
         self.order = graph.topological_order()
         self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
         for name in self.order:
@@ -73,6 +113,14 @@ class _Inference:
         self.partial: dict[Tensor, tuple[int | None, ...]] = {}  # elements of an integer vector or scalar, None where unknown
         self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
         self.tables: dict[Tensor, tuple[int, Shape]] = {}  # rank of a key and shape of a value of the lookup table behind a handle
+
+    def settle(self) -> None:
+        """Infer until no loop carries another shape round than was assumed."""
+        for round in range(_MAX_ROUNDS + 1):
+            self.give_up = round == _MAX_ROUNDS
+            self.run()
+            if self.loops_settled():
+                break
 
     def run(self) -> None:
         self.run_state()
@@ -127,6 +175,11 @@ class _Inference:
         known = node.output_shapes
         if not known:
             return ()
+        if node.name in self.given:
+            return (self.merged(node, known[0], self.given[node.name].shape),)
+        bodies = self.by_bodies(node, inputs)
+        if bodies is not None:
+            return tuple(self.merged(node, old, new) for old, new in zip(known, bodies, strict=True))
         if node.op_def is None or node.op in ("_Arg", "_Recv", "_HostRecv"):
             return known
         if node.op == "Enter":
@@ -162,6 +215,41 @@ class _Inference:
             return (None,) * len(known)
         return tuple(self.merged(node, old, new) for old, new in zip(known, found))
 
+    def by_bodies(self, node: Node, inputs: list[Tensor]) -> list[Shape] | None:
+        """Output shapes of a node that runs functions, by inference through them; None for other nodes."""
+        attrs = node.attrs
+        refs: Sequence[FuncRef]
+        if node.op in WHILES:
+            refs = (attrs["body"],)
+        elif node.op in IFS:
+            refs, inputs = (attrs["then_branch"], attrs["else_branch"]), inputs[1:]
+        elif node.op in CASES:
+            refs, inputs = attrs["branches"], inputs[1:]
+        elif node.op in CALLS:
+            refs = (attrs["f"],)
+        else:
+            return None
+        library = self.graph.functions
+        running = self.ctx.scratch.setdefault("infer_body running", set())
+        given = [Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot)) for src, slot in inputs]
+        found: list[Shape] | None = None
+        for ref in refs:
+            if ref.name not in library:
+                return None  # an error of the run
+            body = library.body(ref)
+            if len(body.inputs) != len(given) or len(body.outputs) != len(node.output_dtypes) or ref.name in running:
+                return [None] * len(node.output_dtypes)
+            running.add(ref.name)
+            shapes = infer_loop(body, given, self.ctx) if node.op in WHILES else infer_body(body, given, self.ctx)
+            running.discard(ref.name)
+            found = shapes if found is None else [shape_rules.relax(a, b) for a, b in zip(found, shapes, strict=True)]
+        return found
+
+    def small(self, name: str, slot: int) -> np.ndarray | None:
+        """The value of a tensor that may set shapes."""
+        value = self.value((name, slot))
+        return value if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS else None
+
     def merged(self, node: Node, known: Shape, found: Shape) -> Shape:
         if not shape_rules.is_compatible(known, found):
             self.report(node.name, f"was {known}, its inputs now make it {found}")
@@ -179,6 +267,11 @@ class _Inference:
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShape):
                 self.handles[node.name, 0] = shape.dims_tuple
+        elif node.op == "_Arg" and "_variable_shape" in node.attrs:
+            self.handles[node.name, 0] = node.attrs["_variable_shape"].dims_tuple
+        elif node.name in self.given:
+            if node.output_dtypes[0].name == "resource":
+                self.handles[node.name, 0] = self.given[node.name].variable
         elif node.op.removesuffix("V2") in TABLE_OPS:
             marks = self.shapes[inputs[0][0]][inputs[0][1]] if inputs else ()
             value = node.attrs.get("value_shape")
@@ -193,6 +286,11 @@ class _Inference:
 
     def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
         """Work out the values of small integer outputs, fully or by element."""
+        if node.name in self.given:
+            value = self.given[node.name].value
+            if value is not None:
+                self.values[node.name, 0] = value
+            return
         if node.op in ("Shape", "ShapeN"):
             for slot, tensor in enumerate(inputs):
                 shape = self.shapes[tensor[0]][tensor[1]]

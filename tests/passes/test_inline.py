@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
+from tfjit.framework.tensors import truth
 from tfjit.passes.context import PassContext, RunSpec
-from tfjit.passes.inline import inline_functions, truth
+from tfjit.passes.inline import inline_functions
 from tfjit.passes.text import parse_graph, print_graph
 from tfjit.passes.view import SINK, DataflowGraph
 

@@ -508,3 +508,10 @@ def parse_tensor_proto(data: bytes) -> Any:
     except Exception as error:  # protobuf's DecodeError: its class differs between implementations
         raise InvalidArgumentError(None, None, f"Cannot parse {len(data)} bytes as a TensorProto: {error}") from None
     return proto
+
+
+def truth(array: np.ndarray) -> bool:
+    """What If and While take a tensor for: a scalar number that is not zero, a string that is not empty, any other tensor with elements."""
+    if array.ndim:
+        return bool(array.size)
+    return bool(array)  # of an object array, of its element

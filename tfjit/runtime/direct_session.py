@@ -192,15 +192,12 @@ class DirectSession(BackendSession):
 
     def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
-        from tfjit.passes.custom_kernels import custom_kernels
-        from tfjit.passes.feeds import lower_feeds
-        from tfjit.passes.pipeline import build
+        from tfjit.passes.pipeline import QUICK_PASSES, build
         from tfjit.passes.place import raise_unplaced
-        from tfjit.passes.prune import prune
 
         options = self.pass_options()
         if quick:
-            options = replace(options, passes=(lower_feeds, prune, custom_kernels), partition_passes=())
+            options = replace(options, passes=QUICK_PASSES, partition_passes=())
         with self.graph_lock:
             graph = self.graph
             if graph is None:
@@ -256,7 +253,7 @@ class DirectSession(BackendSession):
         with self._idle:
             self._running += 1
         try:
-            yield StepContext(next(_STEP_IDS), cancellation, rendezvous)
+            yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
         finally:
             cancellation.release()
             rendezvous.close()

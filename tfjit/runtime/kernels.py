@@ -1,5 +1,25 @@
 """Imports every module that registers a runtime kernel."""
 
-from tfjit.runtime import barriers, file_kernels, python_kernels, queues, stacks, state_kernels, table_kernels, transfer_kernels
+from tfjit.runtime import (
+    barriers,
+    file_kernels,
+    function_kernels,
+    python_kernels,
+    queues,
+    stacks,
+    state_kernels,
+    table_kernels,
+    transfer_kernels,
+)
 
-__all__ = ["barriers", "file_kernels", "python_kernels", "queues", "stacks", "state_kernels", "table_kernels", "transfer_kernels"]
+__all__ = [
+    "barriers",
+    "file_kernels",
+    "function_kernels",
+    "python_kernels",
+    "queues",
+    "stacks",
+    "state_kernels",
+    "table_kernels",
+    "transfer_kernels",
+]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -118,6 +118,7 @@ class Lowered:
     """A partition's instructions in execution order, its values, and where feeds and fetches are.
 
     graph: what was lowered, for what may change places; None for a single node.
+    is_body: what is fetched goes on in the caller's step as edges carry it: scalars are arrays, what came in unchanged is not copied.
     """
 
     instructions: list[Instruction]
@@ -127,15 +128,23 @@ class Lowered:
     feed_count: int  # of the run; a feed that nothing needs has no value
     served: dict[str, tuple[str, str]] = field(default_factory=dict)  # node -> (how, why), for explain
     graph: DataflowGraph | None = None
+    is_body: bool = False
 
 
 class Lowering:
     """Lowers one partition graph. Use `lower`."""
 
-    def __init__(self, graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_count: int) -> None:
+    def __init__(
+        self,
+        graph: DataflowGraph,
+        find_variable: Callable[[Node], Variable],
+        feed_count: int,
+        arguments: Mapping[int, Variable] | None,
+    ) -> None:
         self.graph = graph
         self.find_variable = find_variable
-        self.result = Lowered([], [], [], {}, feed_count, graph=graph)
+        self.arguments = arguments or {}
+        self.result = Lowered([], [], [], {}, feed_count, graph=graph, is_body=arguments is not None)
         self.by_output: dict[tuple[str, int], Value] = {}
         self.fetches: dict[int, Value] = {}
         self.position: dict[str, int] = {}  # of a node in the order of execution
@@ -173,12 +182,18 @@ class Lowering:
             self._served(node, "nothing")
         elif op == "_Arg":
             index = node.attrs["index"]
-            shape = _static_shape(node, 0)
+            if index in self.arguments:
+                variable = self.arguments[index]
+                handle = self._value(node, 0, "handle", _variable_shape(node, variable), variable=variable)
+                handle.dtype = variable.dtype
+                self._served(node, "variable")
+                return
+            shape = _static_shape(node, 0) if node.output_dtypes[0].is_numpy_compatible else ()
             self.result.feeds[index] = self._value(node, 0, "feed", shape, feed=index)
             self._served(node, "feed")
         elif op == "_Retval":
             value = inputs[0]
-            if value.storage == "handle":
+            if value.storage == "handle" and not self.result.is_body:
                 value = self._fetched_reference(node, value)
             value.fetched = True
             self.fetches[node.attrs["index"]] = value
@@ -228,14 +243,16 @@ class Lowering:
         return value
 
     def _view(self, node: Node, source: Value) -> None:
-        if source.storage == "object" and source.dtype.as_numpy_dtype == np.object_ and node.op == "Identity":
+        if not source.dtype.is_numpy_compatible or (
+            source.storage == "object" and source.dtype.as_numpy_dtype == np.object_ and node.op == "Identity"
+        ):
             self.by_output[node.name, 0] = source
         else:
             self._value(node, 0, source.storage, _static_shape(node, 0), base=source)
         self._served(node, "view")
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
-        runtime = custom_kernel(node) or find_runtime_kernel(node.op)
+        runtime = custom_kernel(node) or find_runtime_kernel(node)
         constants = {
             i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
         }
@@ -321,13 +338,19 @@ class Lowering:
             instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out))
 
 
-def lower(graph: DataflowGraph, find_variable: Callable[[Node], Variable], feed_count: int) -> Lowered:
+def lower(
+    graph: DataflowGraph,
+    find_variable: Callable[[Node], Variable],
+    feed_count: int,
+    arguments: Mapping[int, Variable] | None = None,
+) -> Lowered:
     """The instructions of a static partition.
 
-    find_variable: the session's Variable of a VariableV2/VarHandleOp node. Raises NotStatic when the partition needs the dataflow
+    find_variable: the session's Variable of a VariableV2/VarHandleOp node. arguments: for a body, which must be called with just those
+    variables as arguments. Raises NotStatic when the partition needs the dataflow
     executor, UnimplementedError naming the node when an op has no kernel.
     """
-    return Lowering(graph, find_variable, feed_count).run()
+    return Lowering(graph, find_variable, feed_count, arguments).run()
 
 
 ASSIGNMENTS: Final = frozenset({"Assign", "AssignVariableOp"})

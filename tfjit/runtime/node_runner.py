@@ -65,10 +65,14 @@ class _Arg(NodeRunner):
 class _Retval(NodeRunner):
     def __init__(self, node: Node, source: str) -> None:
         self._index = node.attrs["index"]
+        self._is_handle = node.input_dtypes[0].name == "resource"
         self._source = source  # the node whose value is fetched
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         value = inputs[0]
+        if context.as_arrays:
+            context.return_values[self._index] = self._on_edge(value)
+            return ()
         if isinstance(value, Variable):
             try:
                 value = value.initialized_value()
@@ -79,6 +83,12 @@ class _Retval(NodeRunner):
             value = value[()] if value.shape == () else value.copy()
         context.return_values[self._index] = value
         return ()
+
+    def _on_edge(self, value: Any) -> Any:
+        """The result of a body as the caller's edge carries it: a handle stays one, an argument goes through."""
+        if isinstance(value, Variable) and not self._is_handle:
+            value = value.initialized_value().copy()
+        return value
 
 
 class _Const(NodeRunner):
@@ -319,7 +329,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
         return _Pass(node)
     if op in ("Switch", "RefSwitch"):
         return _Switch()
-    runtime = custom_kernel(node) or find_runtime_kernel(op)
+    runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
     reference = find_reference(op)

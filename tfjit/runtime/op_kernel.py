@@ -19,6 +19,7 @@ from tfjit.framework import errors
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
     from tfjit.framework.shape import Shape
+    from tfjit.passes.view import Node
     from tfjit.runtime.cancellation import CancellationManager
     from tfjit.runtime.device import Device
     from tfjit.runtime.rendezvous import Rendezvous
@@ -37,7 +38,11 @@ DEAD: Final = _Dead()
 
 @dataclass(slots=True)
 class StepContext:
-    """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled."""
+    """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
+
+    host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as they are on edges, scalars and
+    handles too: what is run is a body.
+    """
 
     step_id: int
     cancellation: CancellationManager
@@ -45,6 +50,8 @@ class StepContext:
     collector: Any = None  # StepStatsCollector while tracing
     call_frame: Sequence[Any] = ()  # values of the _Arg nodes, by index
     return_values: list[Any] = field(default_factory=list)  # filled by the _Retval nodes, by index
+    host: Any = None
+    as_arrays: bool = False
 
 
 @dataclass(slots=True)
@@ -82,7 +89,12 @@ class RuntimeKernel:
     expensive: bool = False
 
 
+# node -> the kernel that serves it and no other node
+KernelMaker = Callable[["Node"], RuntimeKernel]
+
+
 _KERNELS: dict[str, RuntimeKernel] = {}
+_MAKERS: dict[str, KernelMaker] = {}
 
 
 def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKernel], SyncKernel]:
@@ -107,13 +119,34 @@ def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
     return register
 
 
+def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
+    """Register what makes a kernel for each node: kernels that keep something of their node, such as the plans of its bodies."""
+
+    def register(make: KernelMaker) -> KernelMaker:
+        for op_type in op_types:
+            if op_type in _MAKERS or op_type in _KERNELS:
+                raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
+            _MAKERS[op_type] = make
+        return make
+
+    return register
+
+
 def _add(op_type: str, kernel: RuntimeKernel) -> None:
     if op_type in _KERNELS:
         raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
     _KERNELS[op_type] = kernel
 
 
-def find_runtime_kernel(op_type: str) -> RuntimeKernel | None:
-    """The runtime kernel of an op type, or None."""
+def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
+    """The runtime kernel of a node, or None."""
     importlib.import_module("tfjit.runtime.kernels")
-    return _KERNELS.get(op_type)
+    maker = _MAKERS.get(node.op)
+    return maker(node) if maker is not None else _KERNELS.get(node.op)
+
+
+def is_blocking(op_type: str) -> bool:
+    """Whether nodes of that type may wait for others; of a node that runs functions, whether these do, its kernel says."""
+    importlib.import_module("tfjit.runtime.kernels")
+    kernel = _KERNELS.get(op_type)
+    return kernel is not None and kernel.blocking

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
+    from tfjit.passes.view import DataflowGraph
     from tfjit.runtime.direct_session import DirectSession
     from tfjit.runtime.executor import DataflowPlan
     from tfjit.runtime.plan_record import PlanRecord
@@ -132,15 +133,14 @@ class Variant:
         self._made_ms = 0.0  # processor time of passes, builders and layouts
         self._slow_ms = float("inf")  # the fastest run without compiled code
         session = plan.session
-        spec = plan.spec(feed_shapes)
         mode = session.jit
         known: PlanRecord | None = None
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
-            nodes, self._fingerprint = session.survey(spec)
+            nodes, self._fingerprint = plan.survey(feed_shapes)
             if self._fingerprint:
                 known = plan_record.read(self._fingerprint)
             if nodes > QUICK_NODES and (known is None or not known.pays_soon):
-                self.partitions, _ = session.build_partitions(spec, quick=True)
+                self.partitions, _ = plan.build(feed_shapes, quick=True)
                 self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
                 self._later = self._optimize_and_upgrade
                 return
@@ -216,14 +216,14 @@ class Variant:
 
     def _run_passes(self) -> None:
         plan, session = self.plan, self.plan.session
-        self.partitions, self.report = session.build_partitions(plan.spec(self.feed_shapes))
+        self.partitions, self.report = plan.build(self.feed_shapes)
         if not session.straight_line:
             self.dynamic_reason = "the straight-line step is turned off"
         elif len(self.partitions) > 1:
             self.dynamic_reason = f"{len(self.partitions)} partitions"
         else:
             try:
-                self.lowered = lower(self.partitions[0].graph, session.find_variable, len(plan.feeds))
+                self.lowered = plan.lower(self.partitions[0].graph, self.feed_shapes)
             except NotStatic as why:
                 self.dynamic_reason = str(why)
 
@@ -348,6 +348,8 @@ class Variant:
 class Plan:
     """All that is kept for one signature. feeds and fetches are tensor names in a fixed order; dtypes are the feeds'."""
 
+    variant_class: type[Variant] = Variant
+
     def __init__(
         self, session: DirectSession, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
     ) -> None:
@@ -366,6 +368,18 @@ class Plan:
         types = {name: (dtype, shape) for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)}
         return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types)
 
+    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
+        """How many nodes a run needs, and its fingerprint: "" when it is not recorded."""
+        return self.session.survey(self.spec(feed_shapes))
+
+    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        """The partitions of a run with these feed shapes, and what the passes did. quick: only what makes the graph runnable."""
+        return self.session.build_partitions(self.spec(feed_shapes), quick)
+
+    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
+        """The instructions of the only partition of such a run. Raises NotStatic."""
+        return lower(graph, self.session.find_variable, len(self.feeds))
+
     def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
         """The variant for these feed shapes, built if it is new."""
         found = self.variants.get(shapes)
@@ -375,7 +389,7 @@ class Plan:
             found = self.variants.get(shapes)
             if found is None:
                 with self.session.settings():
-                    found = Variant(self, shapes)
+                    found = self.variant_class(self, shapes)
                 self.variants[shapes] = found
                 found.charge()
                 if len(self.variants) > MAX_VARIANTS:

@@ -663,7 +663,9 @@ class _Layout:
             if value.index in returned:
                 results.append(returned[value.index])
                 continue
-            if root.storage in ("const", "feed", "variable") or any(returned.get(-1 - root.index, "")):
+            if self.lowered.is_body:
+                result = self._result_of_body(source, value, known)
+            elif root.storage in ("const", "feed", "variable") or any(returned.get(-1 - root.index, "")):
                 result = f"{self._expression(source, value, known)}.copy()"
                 if value.shape == ():
                     result = f"{self._expression(source, value, known)}[()]"
@@ -681,6 +683,19 @@ class _Layout:
             returned[-1 - root.index] = name
             results.append(name)
         source.line(f"return [{', '.join(results)}]")
+
+    def _result_of_body(self, source: Source, value: Value, known: set[str]) -> str:
+        """What a body returns to its caller's step: constants and arguments as they are (nobody writes them), other memory copied."""
+        root = value.root
+        if value.storage == "handle":
+            return f"var_{self._variable_name(root)}"
+        text = self._expression(source, value, known)
+        if root.storage in ("const", "feed") or root.index in self.fresh or not value.dtype.is_numpy_compatible:
+            return text
+        if root.storage == "variable" or root.index in self._buffers:
+            return f"{text}.copy()"
+        self.scope["asarray"] = np.asarray
+        return f"asarray({text})" if value.dtype.as_numpy_dtype is not np.object_ else text
 
     def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""

@@ -1,0 +1,137 @@
+"""Bodies of functions as plans: compiled once for each tuple of argument shapes, and for the variables that come as arguments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.runtime.cancellation import CancellationManager
+from tfjit.runtime.lowering import Lowered, lower
+from tfjit.runtime.op_kernel import StepContext
+from tfjit.runtime.plan import Plan, Variant
+from tfjit.runtime.rendezvous import LocalRendezvous
+from tfjit.runtime.resources import Variable
+from tfjit.runtime.step import Reroute
+
+if TYPE_CHECKING:
+    from tfjit.framework.shape import Shape
+    from tfjit.passes.functions import Function
+    from tfjit.passes.pipeline import Partition, PipelineReport
+    from tfjit.passes.shapes import Given
+    from tfjit.passes.view import DataflowGraph
+    from tfjit.runtime.direct_session import DirectSession
+
+log = logging.getLogger("tfjit.plan")
+
+# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; None for any other object
+ArgumentType = Any
+
+
+def on_edge(value: Any) -> Any:
+    """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they are."""
+    if isinstance(value, np.ndarray):
+        return value if value.flags.c_contiguous else np.array(value, order="C")
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def types_of(values: Sequence[Any]) -> tuple[ArgumentType, ...]:
+    """What a body's plan depends on of these arguments."""
+    return tuple([v.shape if isinstance(v, np.ndarray) else v if isinstance(v, Variable) else None for v in values])
+
+
+def given(types: Sequence[ArgumentType]) -> list[Given]:
+    """The same for shape inference."""
+    from tfjit.passes.shapes import Given
+
+    return [Given((), t.shape) if isinstance(t, Variable) else Given(t) for t in types]
+
+
+class BodyVariant(Variant):
+    """A body for arguments of known types. It goes with the plan that calls it, so the session's budget does not count it."""
+
+    def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
+        super().__init__(plan, feed_shapes)
+        if self._later is not None and self._all_on_disk():
+            # its first run is one of many: its code is taken where it is there
+            self._take(self._make_step())
+            self._later = None
+            self.compile_done.set()
+
+    def charge(self) -> None:
+        """Nothing: see above."""
+
+    def call(self, values: Sequence[Any], context: StepContext) -> list[Any]:
+        """The body's results for arguments in the form of `on_edge`; in that form too where a step serves it."""
+        step = self.step
+        if step is not None and context.collector is None:
+            try:
+                return step.run(values, context)
+            except Reroute as why:
+                log.debug("plan %s: %s", self.plan.name, why)
+            finally:
+                self.hurry()
+        return self.call_dynamic(values, context)
+
+    def hurry(self) -> None:
+        """After a run: begin to replace reference kernels, where that has not begun, and say that somebody waits for it."""
+        self._slow_runs += 1
+        if self._later is not None:
+            self.upgrade()
+
+    def call_dynamic(self, values: Sequence[Any], context: StepContext) -> list[Any]:
+        """The same by the dataflow executor."""
+        session = self.plan.session
+        dataflow = self._dataflow()
+        # a failure ends this body first; what its caller says of it comes from the error
+        cancellation = CancellationManager(context.cancellation)
+        if cancellation.cancelled:
+            raise cancelled()
+        rendezvous = context.rendezvous if len(self.partitions) == 1 else LocalRendezvous()
+        own = replace(context, cancellation=cancellation, rendezvous=rendezvous, return_values=[], as_arrays=True)
+        try:
+            return [on_edge(value) for value in dataflow.run(values, own, session.pool())]
+        finally:
+            cancellation.release()
+
+
+def cancelled() -> errors.OpError:
+    """What a step raises that was told to stop."""
+    return errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`.")
+
+
+class BodyPlan(Plan):
+    """All that is kept for one body in one plan: a variant for each tuple of argument types."""
+
+    variant_class = BodyVariant
+
+    def __init__(self, session: DirectSession, function: Function) -> None:
+        feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
+        super().__init__(session, feeds, tuple(f"{function.name}={i}" for i in range(len(function.outputs))), (), function.inputs)
+        self.function = function
+        self.name = function.name[:80]
+
+    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
+        return 0, ""
+
+    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        from tfjit.passes.pipeline import build_body
+
+        return build_body(self.function, given(feed_shapes), self.session.pass_options())
+
+    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
+        variables = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
+        return lower(graph, self.session.find_variable, len(self.feeds), variables)
+
+    def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
+        """The variant for these arguments, built if it is new."""
+        found = self.variants.get(types)
+        if found is None:
+            found = self.variant(types)
+        assert isinstance(found, BodyVariant)
+        found.used = True
+        return found

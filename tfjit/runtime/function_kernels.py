@@ -1,0 +1,263 @@
+"""Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own (body_plan.py).
+
+A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an iteration is one call of a generated
+function. Each iteration looks whether the step is cancelled, so an endless loop ends at its timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors, settings
+from tfjit.framework.attrs import FuncRef
+from tfjit.framework.shape import format_shape, is_compatible
+from tfjit.framework.tensors import truth
+from tfjit.runtime.body_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of
+from tfjit.runtime.op_kernel import Done, OpContext, RuntimeKernel, StepContext, is_blocking, kernel_maker
+from tfjit.runtime.step import Reroute
+
+if TYPE_CHECKING:
+    from tfjit.passes.functions import Function
+    from tfjit.passes.view import Node
+    from tfjit.runtime.direct_session import DirectSession
+
+LEVELS_A_THREAD: Final = 20
+"""Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them, less what the caller has on it."""
+
+
+class _Depth(threading.local):
+    calls = 0
+
+
+_DEPTH: Final = _Depth()
+
+
+class _Kernel:
+    """What the kernels share: the node's functions, and plans for them."""
+
+    def __init__(self, node: Node, refs: Sequence[FuncRef]) -> None:
+        self._library = node._graph.functions
+        self._refs = tuple(refs)
+        self._shapes = node.output_shapes
+        self._taken = {slot for slot in range(len(node.output_dtypes)) if node._graph.consumers(node.name, slot)}
+        self._plans: dict[FuncRef | str, BodyPlan] = {}
+        self._lock = threading.Lock()
+
+    def _plan(self, session: DirectSession, ref: FuncRef) -> BodyPlan:
+        found = self._plans.get(ref)
+        if found is None:
+            function = self._library.body(ref)
+            with self._lock:
+                found = self._plans.setdefault(ref, BodyPlan(session, function))
+        return found
+
+    def _results(self, ctx: OpContext, values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+        """Outputs of the node: of the shapes that were promised, since compiled code trusts them, and none of them an input itself."""
+        results = list(values)
+        for slot, shape in enumerate(self._shapes):
+            value = results[slot]
+            if slot not in self._taken or not isinstance(value, np.ndarray):
+                continue
+            if not is_compatible(shape, value.shape):
+                raise errors.InvalidArgumentError(
+                    None, None, f"{ctx.op} gave output {slot} the shape {format_shape(value.shape)}, declared as {format_shape(shape)}"
+                )
+            if any(value is other for other in inputs):
+                results[slot] = value.copy()
+        return results
+
+
+class _While(_Kernel):
+    """While and StatelessWhile."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, (node.attrs["cond"], node.attrs["body"]))
+        self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant]] = {}
+        self._step: Function | None = None
+        self._step_plan: BodyPlan | None = None
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        values = [on_edge(value) for value in inputs]
+        context = ctx.step
+        types = types_of(values)
+        loop = self._loops.get(types)
+        if loop is None:
+            loop = self._loops[types] = self._loop(context.host, types)
+        cond, step = loop
+        if truth(cond.call(values, context)[0]):
+            values = self._iterate(step, values, context)
+        return self._results(ctx, values, inputs)
+
+    def _loop(self, session: DirectSession, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant]:
+        """(condition, iteration) for variables that enter with these types: what they have in every iteration is what they are made for."""
+        from tfjit.passes.context import PassContext
+        from tfjit.passes.loop_step import loop_step
+        from tfjit.passes.shapes import infer_loop
+
+        cond, body = (self._library.body(ref) for ref in self._refs)
+        shapes = infer_loop(body, given(types), PassContext())
+        types = tuple([t if t is None or not isinstance(t, tuple) else shape for t, shape in zip(types, shapes, strict=True)])
+        with self._lock:
+            if self._step_plan is None:
+                self._step_plan = BodyPlan(session, loop_step(cond, body))
+        return self._plan(session, self._refs[0]).body(types), self._step_plan.body(types)
+
+    def _iterate(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
+        """Run iterations until the condition, which has held, holds no more."""
+        cancellation = context.cancellation
+        while True:
+            step = variant.step
+            if step is None or context.collector is not None:
+                if cancellation.cancelled:
+                    raise cancelled()
+                values = variant.call_dynamic(values, context)
+                if not truth(values.pop()):
+                    return values
+                continue
+            instance = step.instance()
+            try:
+                while True:
+                    if cancellation.cancelled:
+                        raise cancelled()
+                    values = instance(values, context)
+                    if not truth(values.pop()):
+                        return values
+                    if variant.step is not step or not step.native:
+                        break
+            except Reroute:
+                values = variant.call_dynamic(values, context)
+                if not truth(values.pop()):
+                    return values
+            finally:
+                step.free.append(instance)
+                variant.hurry()
+
+
+class _Branches(_Kernel):
+    """If, Case and their stateless forms. choose: the branch of a value of the first input."""
+
+    def __init__(self, node: Node, refs: Sequence[FuncRef], choose: Callable[[Any], int]) -> None:
+        super().__init__(node, refs)
+        self._choose = choose
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        ref = self._refs[self._choose(inputs[0])]
+        arguments = inputs[1:]
+        values = [on_edge(value) for value in arguments]
+        results = self._plan(ctx.step.host, ref).body(types_of(values)).call(values, ctx.step)
+        return self._results(ctx, results, arguments)
+
+
+class _Call(_Kernel):
+    """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined. skip: inputs before its own."""
+
+    def __init__(self, node: Node, skip: int = 0) -> None:
+        super().__init__(node, (node.attrs["f"],))
+        self._skip = skip
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        limit = settings.integer("TFJIT_RECURSION")
+        depth = _DEPTH.calls
+        if depth >= limit:
+            raise errors.ResourceExhaustedError(
+                None, None, f"Function '{self._refs[0].name}' is called {limit} calls deep, which TFJIT_RECURSION limits."
+            )
+        if depth and depth % LEVELS_A_THREAD == 0:
+            return _on_thread(lambda: self._call(ctx, inputs), depth)
+        return self._call(ctx, inputs)
+
+    def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        arguments = inputs[self._skip :]
+        values = [on_edge(value) for value in arguments]
+        _DEPTH.calls += 1
+        try:
+            results = self._plan(ctx.step.host, self._refs[0]).body(types_of(values)).call(values, ctx.step)
+        except RecursionError:
+            raise errors.ResourceExhaustedError(
+                None, None, f"Function '{self._refs[0].name}' calls itself deeper than Python's stack goes, {_DEPTH.calls} calls."
+            ) from None
+        finally:
+            _DEPTH.calls -= 1
+        return self._results(ctx, results, arguments)
+
+
+def _on_thread(work: Callable[[], Sequence[Any]], depth: int) -> Sequence[Any]:
+    """`work` on a new thread, whose stack is empty; the caller waits."""
+    results: list[Any] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        _DEPTH.calls = depth
+        try:
+            results.extend(work())
+        except BaseException as error:  # handed to the caller
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="tfjit-call", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return results
+
+
+def _branch_of_case(count: int) -> Callable[[Any], int]:
+    def choose(value: Any) -> int:
+        if np.ndim(value):
+            raise errors.InvalidArgumentError(None, None, f"branch_index must be a scalar, found shape {format_shape(np.shape(value))}")
+        index = int(value)
+        return index if 0 <= index < count else count - 1
+
+    return choose
+
+
+def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
+    """Whether something in the functions may wait for what other nodes do."""
+    library = node._graph.functions
+    graphs = [library.body(ref).graph for ref in refs]
+    for graph in list(graphs):
+        graphs += [library.body(ref).graph for ref in library.reachable(graph)]
+    return any(is_blocking(inner.op) for graph in graphs for inner in graph.op_nodes())
+
+
+def _kernel(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]]) -> RuntimeKernel:
+    if not _waits(node, refs):
+        return RuntimeKernel(compute, expensive=True)
+
+    def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+        # a thread of its own: what it waits for may be a node that the executor's threads have still to run
+        def work() -> None:
+            try:
+                done(compute(ctx, inputs))
+            except BaseException as error:  # handed to the executor
+                done(error)
+
+        threading.Thread(target=work, name=f"tfjit-{node.op}", daemon=True).start()
+
+    return RuntimeKernel(start, blocking=True)
+
+
+@kernel_maker("While", "StatelessWhile")
+def _make_while(node: Node) -> RuntimeKernel:
+    return _kernel(node, (node.attrs["cond"], node.attrs["body"]), _While(node))
+
+
+@kernel_maker("If", "StatelessIf")
+def _make_if(node: Node) -> RuntimeKernel:
+    refs = (node.attrs["else_branch"], node.attrs["then_branch"])
+    return _kernel(node, refs, _Branches(node, refs, lambda value: int(truth(np.asarray(value)))))
+
+
+@kernel_maker("Case", "StatelessCase")
+def _make_case(node: Node) -> RuntimeKernel:
+    refs = node.attrs["branches"]
+    return _kernel(node, refs, _Branches(node, refs, _branch_of_case(len(refs))))
+
+
+@kernel_maker("PartitionedCall", "StatefulPartitionedCall")
+def _make_call(node: Node) -> RuntimeKernel:
+    return _kernel(node, (node.attrs["f"],), _Call(node))
