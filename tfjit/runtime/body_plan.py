@@ -123,8 +123,8 @@ class BodyPlan(Plan):
 
         return build_body(self.function, given(feed_shapes), self.session.pass_options())
 
-    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
-        variables = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
+    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[ArgumentType]) -> Lowered:
+        variables: dict[int, Variable] = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
         return lower(graph, self.session.find_variable, len(self.feeds), variables)
 
     def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
