@@ -43,6 +43,12 @@ class DataflowPlan:
         _Run(self.executors, context, pool).run()
         return context.return_values
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        for executor in self.executors:
+            for runner in executor.runners:
+                runner.after_fork()
+
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
         """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
         run = _Run(self.executors, context, pool)
@@ -104,11 +110,19 @@ class _Run:
                     self._pool.schedule(lambda e=executor, p=propagator, t=tagged: self._on_pool(e, p, t))  # type: ignore[misc]
                 else:
                     self._process(executor, propagator, tagged)
+        except BaseException as error:  # an interrupt while it waited: what the step began must end before the step does
+            self._fail(error)
+            self._drain()
         finally:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
-            raise self.error
+            # not kept: its traceback holds this frame, and a ring of them everything of the step until a garbage collection
+            error, self.error = self.error, None
+            try:
+                raise error
+            finally:
+                del error
         if not all(propagator.done for propagator in self._propagators):
             raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
 
@@ -117,7 +131,13 @@ class _Run:
         try:
             self.run()
         except BaseException as error:  # kept for who waits
-            self.error = error
+            self.error = error.with_traceback(None)
+
+    def _drain(self) -> None:
+        """Wait for what the pool and waiting kernels still have of a failed step."""
+        with self._lock:
+            while self._in_flight:
+                self._wake.wait()
 
     def _on_pool(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         try:

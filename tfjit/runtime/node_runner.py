@@ -17,6 +17,7 @@ from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
 from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
@@ -52,6 +53,9 @@ class NodeRunner(ABC):
     def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
         """Begin; `done(outputs or exception)` is called once, from any thread."""
         raise NotImplementedError
+
+    def after_fork(self) -> None:  # noqa: B027  most have nothing to put in order
+        """Put things in order in a forked child."""
 
 
 class _Arg(NodeRunner):
@@ -194,6 +198,12 @@ class _Computed(NodeRunner):
         if any(isinstance(v, Variable) for v in inputs):  # updated in place: nothing may keep a view of its buffer
             outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
         return self._with_references(inputs, outputs)
+
+    def after_fork(self) -> None:
+        release_lock(self._lock)
+        for step in self._steps.values():
+            if step is not None:
+                step.after_fork()
 
     def _as_inferred(self, outputs: Sequence[Any]) -> bool:
         """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""

@@ -39,10 +39,10 @@ class PartialRun:
             if session.graph is None:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))
-            partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
+            self._partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
         self._stack = ExitStack()
         self._context = self._stack.enter_context(session.step_context())
-        self._run = session.dataflow_plan(partitions).start(self._context, session.pool())
+        self._run = session.dataflow_plan(self._partitions).start(self._context, session.pool())
 
     def _key(self, name: str) -> str:
         return create_key(self._client.name, self._client.incarnation, self._client.name, name)
@@ -59,7 +59,7 @@ class PartialRun:
             self._run.finished.wait()
             self.end()
             if self._run.error is not None:
-                raise self._run.error
+                raise self._run.error.with_traceback(None)
         return results, over
 
     def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
@@ -115,6 +115,8 @@ class PartialRun:
             self._context.cancellation.cancel()
             self._run.finished.wait()
         self._stack.close()
+        for partition in self._partitions:
+            partition.graph.dissolve()
 
 
 def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:
