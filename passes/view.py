@@ -641,7 +641,7 @@ class DataflowGraph(nx.MultiDiGraph):
         twin, self._twin = self._twin, None
         if twin is not None:
             for operation in twin.get_operations():
-                operation.attrs.clear()
+                operation._attrs.clear()
         self.clear()
         self._order = self.library = None
 

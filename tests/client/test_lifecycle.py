@@ -389,7 +389,8 @@ def loop(work):
         while not stop:
             try:
                 work()
-            except tfjit.errors.CancelledError:
+            except (tfjit.errors.CancelledError, RuntimeError) as error:
+                assert "losed" in str(error) or "was cancelled" in str(error), error
                 return
     threading.Thread(target=run, daemon=True).start()
 def grow():

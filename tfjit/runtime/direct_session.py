@@ -182,7 +182,8 @@ class DirectSession(BackendSession):
         self._running.clear()
         self._partial_runs.clear()
         forking.release_lock(self._plan_lock)
-        for part in (self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()):
+        parts: list[forking.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
+        for part in parts:
             part.after_fork()
 
     def check_open(self) -> None:

@@ -118,11 +118,11 @@ class _Run:
             self.finished.set()
         if self.error is not None:
             # not kept: its traceback holds this frame, and a ring of them everything of the step until a garbage collection
-            error, self.error = self.error, None
+            failure, self.error = self.error, None
             try:
-                raise error
+                raise failure
             finally:
-                del error
+                del failure
         if not all(propagator.done for propagator in self._propagators):
             raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
 

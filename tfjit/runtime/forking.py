@@ -7,6 +7,7 @@ session puts itself in order behind it: its steps by other threads are gone, eve
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
@@ -18,6 +19,8 @@ from tfjit.kernels import store as _store  # noqa: F401  its hooks come first: t
 log = logging.getLogger("tfjit.session")
 
 _WAIT_S: Final = 10.0
+_ROUNDS: Final = 100
+_bootstrap: Any = importlib._bootstrap
 
 EXTENSION: Final = 0
 """Rank of a lock that is taken before graphs' own."""
@@ -63,6 +66,19 @@ def _before() -> None:
             _held.append(lock)
         else:
             log.warning("a graph was still being changed by another thread when the process was forked")
+    _finish_imports()
+
+
+def _finish_imports() -> None:
+    """Wait for the imports of other threads: a child that asked for the same module would wait for ever. Python has no public way to."""
+    locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    wait = getattr(_bootstrap, "_lock_unlock_module", None)
+    for _ in range(_ROUNDS):
+        names = list(locks)
+        if not names or wait is None:
+            break
+        for name in names:
+            wait(name)
 
 
 def _release() -> None:
