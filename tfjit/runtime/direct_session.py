@@ -411,6 +411,7 @@ class DirectSession(BackendSession):
         run = self._partial_runs.get(handle)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        run.check(feeds, fetches)
         done = True
         try:
             results, done = run.step(feeds, fetches)

@@ -22,7 +22,7 @@ _COUNTER = itertools.count(1)
 
 
 class PartialRun:
-    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or at the first error."""
+    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel fails."""
 
     def __init__(self, session: DirectSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
         from tfjit.passes.context import ClientRendezvous, RunSpec
@@ -48,7 +48,7 @@ class PartialRun:
         return create_key(self._client.name, self._client.incarnation, self._client.name, name)
 
     def step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> tuple[list[Any], bool]:
-        """(fetched values, whether the run is over). Raises InvalidArgumentError for names that were not set up or were used before."""
+        """(fetched values, whether the run is over). Needs: `check` has passed for the same names."""
         try:
             results = self._step(feeds, fetches)
         except BaseException:
@@ -62,7 +62,8 @@ class PartialRun:
                 raise self._run.error.with_traceback(None)
         return results, over
 
-    def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+    def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
+        """Raises InvalidArgumentError for names that were not set up, were used before or miss a feed; the run goes on all the same."""
         for name, _ in feeds:
             if name not in self._feeds:
                 raise errors.InvalidArgumentError(None, None, f"The feed {name} was not specified in partial_run_setup.")
@@ -79,6 +80,8 @@ class PartialRun:
             if missing is not None:  # TensorFlow's sentence, which names the feed
                 text = f"Fetch {missing} can't be computed from the feeds that have been fed so far."
                 raise errors.InvalidArgumentError(None, None, text)
+
+    def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
         for name, value in feeds:
             self._feeds[name] = True
             self._context.rendezvous.send(self._key(name), value)
