@@ -24,7 +24,9 @@ def _check(x: np.ndarray, rank: int, needed: list[int]) -> None:
 
 
 def _cropped(x: np.ndarray, sizes: list[int]) -> np.ndarray:
-    return x[(..., *(slice(0, size) for size in sizes))]
+    index: tuple[Any, ...] = (..., *(slice(0, size) for size in sizes))
+    cropped: np.ndarray = x[index]
+    return cropped
 
 
 def _lengths(fft_length: np.ndarray, rank: int) -> list[int]:
