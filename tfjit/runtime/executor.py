@@ -31,10 +31,15 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 
 
 class DataflowPlan:
-    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs."""
+    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs.
+
+    gives_variant: one of the results is a variant, which no caller outside the runtime can be given.
+    """
 
     def __init__(self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment) -> None:
         self.executors = [_Executor(partition, devices, env) for partition in partitions]
+        results = [item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"]
+        self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
         """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""

@@ -9,7 +9,10 @@ from tfjit.runtime import (
     stacks,
     state_kernels,
     table_kernels,
+    tensor_array_kernels,
+    tensor_list_kernels,
     transfer_kernels,
+    variant_kernels,
 )
 
 __all__ = [
@@ -21,5 +24,8 @@ __all__ = [
     "stacks",
     "state_kernels",
     "table_kernels",
+    "tensor_array_kernels",
+    "tensor_list_kernels",
     "transfer_kernels",
+    "variant_kernels",
 ]

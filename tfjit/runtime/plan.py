@@ -369,7 +369,11 @@ class Variant:
                 return step.run(values, context)
             except Reroute as why:
                 log.debug("plan %s: %s", self.plan.name, why)
-        return self._dataflow().run(values, context, pool if pool is not None else self.plan.session.pool())
+        dataflow = self._dataflow()
+        results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
+        if dataflow.gives_variant:
+            raise errors.InternalError(None, None, "Tensorflow type 21 not convertible to numpy dtype.")
+        return results
 
     def _dataflow(self) -> DataflowPlan:
         with self._lock:
