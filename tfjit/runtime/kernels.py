@@ -9,10 +9,7 @@ from tfjit.runtime import (
     stacks,
     state_kernels,
     table_kernels,
-    tensor_array_kernels,
-    tensor_list_kernels,
     transfer_kernels,
-    variant_kernels,
 )
 
 __all__ = [
@@ -24,8 +21,5 @@ __all__ = [
     "stacks",
     "state_kernels",
     "table_kernels",
-    "tensor_array_kernels",
-    "tensor_list_kernels",
     "transfer_kernels",
-    "variant_kernels",
 ]
