@@ -87,6 +87,13 @@ def example(**features: Any) -> bytes:
 TWO = [example(x=[1.0, 2.0], y=3, s=[b"q", b"r"]), example(x=[3.0, 4.0], y=5)]
 PAIR = [example(x=[1.0, 2.0]), example(x=[1.0]), example()]
 Fixed, Varying, Sequence = tf1.FixedLenFeature, tf1.VarLenFeature, tf1.FixedLenSequenceFeature
+NUMBERS: dict[str, Callable[[], Any]] = {
+    "floats": lambda: tf1.string_to_number(["1.5", " -2e3 ", "nan", "inf", "1e400"]),
+    "ints": lambda: tf1.string_to_number([["7"], ["-9223372036854775808"]], tf.int64),
+    "too big": lambda: tf1.string_to_number(["7", "3000000000"], tf.int32),
+    "no float": lambda: tf1.string_to_number("1_0", tf.float64),
+    "no int": lambda: tf1.string_to_number("1.0", tf.int32),
+}
 EXAMPLES: dict[str, tuple[list[bytes], dict[str, Any]]] = {
     "plain": (TWO, {"x": Fixed([2], tf.float32), "y": Fixed([], tf.int64), "s": Varying(tf.string)}),
     "missing": (TWO, {"z": Fixed([2], tf.float32)}),
@@ -150,6 +157,11 @@ def test_csv(name: str) -> None:
 @pytest.mark.parametrize("name", RAW)
 def test_raw(name: str) -> None:
     check(RAW[name])
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers(name: str) -> None:
+    check(NUMBERS[name])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
