@@ -21,7 +21,7 @@ from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
-from tfjit.passes.functions import Function, indexed
+from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.inline import inline_functions
 from tfjit.passes.partition import Partition, partition
 from tfjit.passes.place import place, raise_unplaced
@@ -41,6 +41,14 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     from tfjit.passes.fuse import fuse as run
 
     run(graph, ctx)
+
+
+def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Ready the bodies of loops and branches for their places; see passes/specialize.py, which is imported when it is first needed."""
+    if any(node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
+        from tfjit.passes.specialize import specialize_bodies as run
+
+        run(graph, ctx)
 
 
 GRAPH_PASSES: Final[tuple[Pass, ...]] = (
@@ -67,11 +75,14 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
 )
 # what makes a graph runnable, as it is
 QUICK_PASSES: Final[tuple[Pass, ...]] = (lower_feeds, prune, inline_functions, place, custom_kernels)
-PARTITION_PASSES: Final[tuple[Pass, ...]] = (fuse,)  # after partition: a fused kernel never spans devices
+PARTITION_PASSES: Final[tuple[Pass, ...]] = (
+    specialize_bodies,  # after partition: a loop whose bodies are lowered is on one device
+    fuse,  # after partition: a fused kernel never spans devices
+)
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
-    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "fuse"}
+    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "specialize_bodies", "fuse"}
 )  # left out at L0
 
 
