@@ -55,6 +55,7 @@ class _Specializer:
         self.graph, self.ctx, self.node = graph, ctx, node
         skipped = 0 if node.op in WHILES else 1
         self.inputs = graph.inputs(node.name)[skipped:]
+
     def bodies(self) -> list[DataflowGraph]:
         """The optimized bodies, in the order of the attrs."""
         node, library = self.node, self.graph.functions

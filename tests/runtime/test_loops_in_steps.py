@@ -196,6 +196,22 @@ def test_additions_to_a_variable() -> None:
     check(build, X)
 
 
+def test_a_variable_without_a_value_in_a_branch_not_taken(mode: str) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [], name="x")
+        v = tf1.get_variable("v", [3], initializer=tf1.ones_initializer(), use_resource=True)
+        out = tf.cond(x > 0.0, lambda: v.read_value() * x, lambda: tf.zeros([3]) + x).name
+        init = tf1.global_variables_initializer().name
+    with tfjit.Session(graph=graph) as session:
+        if mode == "off":
+            np.testing.assert_array_equal(session.run(out, {"x:0": np.float32(-1)}), [-1, -1, -1])
+        with pytest.raises(errors.FailedPreconditionError):
+            session.run(out, {"x:0": np.float32(2)})
+        session.run(init)
+        np.testing.assert_array_equal(session.run(out, {"x:0": np.float32(2)}), [2, 2, 2])
+        np.testing.assert_array_equal(session.run(out, {"x:0": np.float32(-1)}), [-1, -1, -1])
+
+
 @pytest.mark.usefixtures("mode")
 def test_an_error_inside_names_its_node() -> None:
     with tf.Graph().as_default() as graph:
