@@ -477,13 +477,13 @@ class Lowering:
                     copies.append((at, value))
                     break
         for at, value in sorted(copies, key=lambda c: -c[0]):
-            node, construct = self.result.reads[value.index]
+            node, where = self.result.reads[value.index]
             source = Value(len(self.result.values), value.dtype, value.shape, "variable", variable=value.variable, producer=value.producer)
             self.result.values.append(source)
             value.storage = "buffer"
             value.variable = None
             spec = NodeSpec(node.name, "DeepCopy", node.attrs, (source.spec,), (value.spec,))
-            instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out, construct=construct))
+            instructions.insert(at, Instruction(node, "copy", [source], [value], spec, _copy_out, construct=where))
 
 
 def lower(
