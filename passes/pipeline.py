@@ -65,7 +65,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     simplify,  # after folding: its patterns ask for constants
     inline_functions,  # choices that have become constant
     place,  # what that has brought
-    custom_kernels,
+    custom_kernels,  # for that too
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
     fold_constants,  # simplify makes constants of constants
     drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need

@@ -211,7 +211,7 @@ def test_truncated_and_foreign_bytes(tmp_path: Path) -> None:
 def test_an_unplaceable_node_fails_only_runs_that_need_it() -> None:
     graph_def = good()
     node(graph_def, "z").device = "/device:GPU:7"
-    with tfjit.Session(graph=graph_def) as session:
+    with tfjit.Session(graph=graph_def, config=tfjit.ConfigProto()) as session:
         for _ in range(2):
             with pytest.raises(tfjit.errors.InvalidArgumentError) as caught:
                 session.run("z:0", {"x:0": [1, 1]})
@@ -323,10 +323,10 @@ def test_strict_placement_fails_every_run(monkeypatch: pytest.MonkeyPatch) -> No
     graph_def = good()
     node(graph_def, "z").device = "/device:GPU:7"
     monkeypatch.setenv("TFJIT_STRICT_PLACEMENT", "1")
-    with tfjit.Session(graph=graph_def) as session:
+    with tfjit.Session(graph=graph_def, config=tfjit.ConfigProto()) as session:
         for _ in range(2):
             with pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device for operation z"):
                 session.run("y:0", {"x:0": [1, 1]})
     monkeypatch.delenv("TFJIT_STRICT_PLACEMENT")
-    with tfjit.Session(graph=graph_def) as session:
+    with tfjit.Session(graph=graph_def, config=tfjit.ConfigProto()) as session:
         session.run("y:0", {"x:0": [1, 1]})
