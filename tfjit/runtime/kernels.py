@@ -6,11 +6,13 @@ from tfjit.runtime import (
     function_kernels,
     python_kernels,
     queues,
-    reader_kernels,
     stacks,
     state_kernels,
     table_kernels,
+    tensor_array_kernels,
+    tensor_list_kernels,
     transfer_kernels,
+    variant_kernels,
 )
 
 __all__ = [
@@ -19,9 +21,11 @@ __all__ = [
     "function_kernels",
     "python_kernels",
     "queues",
-    "reader_kernels",
     "stacks",
     "state_kernels",
     "table_kernels",
+    "tensor_array_kernels",
+    "tensor_list_kernels",
     "transfer_kernels",
+    "variant_kernels",
 ]
