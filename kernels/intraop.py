@@ -189,21 +189,25 @@ def _live(helper: Any, state: np.ndarray, kept: Any, index: int) -> None:
 
 
 _lock = threading.Lock()
-_pools: dict[int, IntraOpPool] = {}
-_forked: set[int] = set()
+_pools: dict[tuple[int, bool], IntraOpPool] = {}  # by size and whether its helpers spin
+_forked: set[tuple[int, bool]] = set()
 
 
-def get_pool(num_threads: int = 0) -> IntraOpPool:
-    """The process's pool of that many threads; 0 or more than there are cores: as many as this process may use."""
+def get_pool(num_threads: int = 0, spinning: bool = True) -> IntraOpPool:
+    """The process's pool of that many threads; 0 or more than there are cores: as many as this process may use.
+
+    spinning: whether an idle helper looks for work for a while before it sleeps.
+    """
     cpus = available_cpus()
     size = min(num_threads, cpus) if num_threads > 0 else cpus
     with _lock:
-        pool = _pools.get(size)
+        key = (size, spinning)
+        pool = _pools.get(key)
         if pool is None:
-            pool = _pools[size] = IntraOpPool(size)
-        elif size in _forked:
+            pool = _pools[key] = IntraOpPool(size) if spinning else IntraOpPool(size, spin_us=0.0)
+        elif key in _forked:
             pool.restart()
-        _forked.discard(size)
+        _forked.discard(key)
         return pool
 
 

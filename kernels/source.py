@@ -22,9 +22,17 @@ class Source:
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
         """Append `header` and indent what follows inside the `with`."""
+        self.begin(header)
+        yield
+        self.end()
+
+    def begin(self, header: str) -> None:
+        """Append `header` and indent what follows until `end()`."""
         self.line(header)
         self._depth += 1
-        yield
+
+    def end(self) -> None:
+        """Leave the innermost block."""
         self._depth -= 1
 
     def text(self) -> str:

@@ -17,11 +17,17 @@ A table is a C-contiguous int64 array. Words:
                                        array number, address of the word to write, byte offset added to the data address
     3  number of instructions       4  word offset of the instructions, four words each:
                                        address of `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block,
-                                       nchunks, predicted ticks on one thread
+                                       nchunks, predicted ticks on one thread; or a jump, whose kind stands in place of nchunks:
+                                       number of the instruction to go on with, address of its block, kind, 0
     5  flags: 1 = release the GIL
-    6  address of a trace buffer (instructions + 1 words, counter ticks: start, then after each instruction) or 0
+    6  address of a trace buffer (1 + 2 * instructions words: the counter when the last instruction ended, then for each instruction
+       its ticks and how often it ran, added to what is there) or 0
     7  address of a cancel flag, an int64 that is not 0 once the step is to stop, or 0
     8  address of the state of an IntraOpPool that shares launches of several chunks, or 0 (all chunks run here)
+
+Jumps make loops and branches: JUMP always; TEST_BYTE, TEST_INT32 and TEST_INT64 when a scalar in memory passes a test. The block of a
+test: status and detail (never set), address of the scalar, mask, value, invert; it jumps when ((scalar & mask) == value) != (invert != 0).
+An endless loop ends when the cancel flag is set.
 """
 
 from __future__ import annotations
@@ -38,6 +44,7 @@ from tfjit.kernels import walker_ir
 
 _HEADER_WORDS = 16
 RELEASE_GIL = 1
+JUMP, TEST_BYTE, TEST_INT32, TEST_INT64 = -1, -2, -3, -4
 _FLAGS, _TRACE, _CANCEL, _POOL = 5, 6, 7, 8
 
 Walk = Callable[..., int]
@@ -46,9 +53,11 @@ Walk = Callable[..., int]
 class StepTable:
     """Builds a table and changes its header later. `words` is what `walk` takes first.
 
-    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks). costs: of each in predicted
+    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks), or for a jump (number of the
+    instruction to go on with, which may be the one behind the last; block address, kind). costs: of each in predicted
     ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. patches: (array number,
-    address of the word to write, byte offset). The table keeps nothing alive that its addresses point at.
+    address of the word to write, byte offset). cancel: address of the cancel flag; or cancel_array: which array it is. The table
+    keeps nothing alive that its addresses point at.
     """
 
     def __init__(
@@ -61,18 +70,23 @@ class StepTable:
         release_gil: bool = False,
         pool: int = 0,
         cancel: int = 0,
+        cancel_array: int = -1,
         trace: int = 0,
     ) -> None:
         if any(not 0 <= number < arrays for number, _, _ in patches):
             raise ValueError(f"a patch names an array outside 0..{arrays - 1}")
-        if any(not code or not block or nchunks < 0 for code, block, nchunks in instructions):
-            raise ValueError("an instruction has no code, no argument block or a negative number of chunks")
+        for code, block, nchunks in instructions:
+            if nchunks >= 0 and not (code and block):
+                raise ValueError("an instruction has no code or no argument block")
+            if nchunks < 0 and not (TEST_INT64 <= nchunks <= JUMP and 0 <= code <= len(instructions) and (block or nchunks == JUMP)):
+                raise ValueError("a jump is of no known kind, goes nowhere or has no block")
         patch_offset = _HEADER_WORDS
-        instruction_offset = patch_offset + -(-3 * len(patches) // 8) * 8  # instructions start a cache line, as the array does
+        patch_count = len(patches) + (cancel_array >= 0)
+        instruction_offset = patch_offset + -(-3 * patch_count // 8) * 8  # instructions start a cache line, as the array does
         self.words = np.zeros(instruction_offset + 4 * len(instructions), np.int64)
         self.words[:9] = (
             arrays,
-            len(patches),
+            patch_count,
             patch_offset,
             len(instructions),
             instruction_offset,
@@ -81,6 +95,8 @@ class StepTable:
             cancel,
             pool,
         )
+        if cancel_array >= 0:
+            patches = [*patches, (cancel_array, int(self.words.ctypes.data) + 8 * _CANCEL, 0)]
         if patches:
             self.words[patch_offset : patch_offset + 3 * len(patches)] = np.asarray(patches, np.int64).ravel()
         if instructions:
@@ -99,7 +115,7 @@ class StepTable:
         self.words[_FLAGS] = RELEASE_GIL if release else 0
 
     def set_trace(self, address: int) -> None:
-        """Address of `instruction_count + 1` words for counter ticks, or 0."""
+        """Address of `1 + 2 * instruction_count` zeroed words for counter ticks, or 0."""
         set_trace(self.words, address)
 
     def set_cancel(self, address: int) -> None:
@@ -112,7 +128,7 @@ class StepTable:
 
 
 def set_trace(words: np.ndarray, address: int) -> None:
-    """Where the walker writes a table's ticks: instructions + 1 words, or 0 for nowhere. words: of a StepTable."""
+    """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words: of a StepTable."""
     words[_TRACE] = address
 
 

@@ -514,7 +514,7 @@ trace_start:
   store i64 %t0, ptr %trace
   br label %head
 head:
-  %index = phi i64 [ 0, %begin ], [ 0, %trace_start ], [ %after, %next ], [ %after, %trace_one ]
+  %index = phi i64 [ 0, %begin ], [ 0, %trace_start ], [ %following, %next ], [ %following, %trace_one ]
   %more = icmp ult i64 %index, %count
   br i1 %more, label %check, label %finished
 check:
@@ -539,6 +539,44 @@ plain:
   call void %code(i64 %args, i64 0, i64 1)
   br label %ran
 several:
+  %steers = icmp slt i64 %size, 0
+  br i1 %steers, label %steer, label %spread
+steer:                                            ; a jump: the word of the code is where to
+  %target = ptrtoint ptr %code to i64
+  %test_at = inttoptr i64 %args to ptr
+  %beyond = add i64 %index, 1
+  %always = icmp eq i64 %size, -1
+  br i1 %always, label %next, label %test
+test:
+  %tested_at = getelementptr i64, ptr %test_at, i64 2
+  %mask_at = getelementptr i64, ptr %test_at, i64 3
+  %wanted_at = getelementptr i64, ptr %test_at, i64 4
+  %unless_at = getelementptr i64, ptr %test_at, i64 5
+  %tested = load ptr, ptr %tested_at
+  %mask = load i64, ptr %mask_at
+  %wanted = load i64, ptr %wanted_at
+  %unless = load i64, ptr %unless_at
+  switch i64 %size, label %test_word [ i64 -2, label %test_byte i64 -3, label %test_half ]
+test_byte:
+  %byte = load i8, ptr %tested
+  %byte_wide = sext i8 %byte to i64
+  br label %compare
+test_half:
+  %half = load i32, ptr %tested
+  %half_wide = sext i32 %half to i64
+  br label %compare
+test_word:
+  %full = load i64, ptr %tested
+  br label %compare
+compare:
+  %found = phi i64 [ %byte_wide, %test_byte ], [ %half_wide, %test_half ], [ %full, %test_word ]
+  %masked = and i64 %found, %mask
+  %equal = icmp eq i64 %masked, %wanted
+  %inverted = icmp ne i64 %unless, 0
+  %jumps = xor i1 %equal, %inverted
+  %chosen = select i1 %jumps, i64 %target, i64 %beyond
+  br label %next
+spread:
   br i1 %pooled, label %shared, label %alone
 shared:
   %walking = load atomic i64, ptr @walking monotonic, align 8
@@ -555,11 +593,23 @@ ran:
   %good = icmp eq i64 %status, 0
   br i1 %good, label %next, label %failed
 next:
+  %following = phi i64 [ %after, %ran ], [ %target, %steer ], [ %chosen, %compare ]
   br i1 %traced, label %trace_one, label %head
 trace_one:
-  %stamp_at = getelementptr i64, ptr %trace, i64 %after
+  %entry_word = mul i64 %index, 2
+  %entry_first = add i64 %entry_word, 1
+  %sum_at = getelementptr i64, ptr %trace, i64 %entry_first
+  %times_at = getelementptr i64, ptr %sum_at, i64 1
   %stamp = call i64 @ticks()
-  store i64 %stamp, ptr %stamp_at
+  %last_stamp = load i64, ptr %trace
+  %taken = sub i64 %stamp, %last_stamp
+  %sum = load i64, ptr %sum_at
+  %new_sum = add i64 %sum, %taken
+  %times = load i64, ptr %times_at
+  %new_times = add i64 %times, 1
+  store i64 %new_sum, ptr %sum_at
+  store i64 %new_times, ptr %times_at
+  store i64 %stamp, ptr %trace
   br label %head
 stopped:
   %minus = sub i64 -1, %index

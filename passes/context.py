@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
 
+
 Pass = Callable[["DataflowGraph", "PassContext"], None]
 # (op type, device type, dtypes of inputs and outputs) -> priority of its kernel there (0 is ordinary), None without one
 HasKernel = Callable[[str, str, Sequence["DType"]], "int | None"]
@@ -72,6 +73,12 @@ class PassOptions:
     distributed_names: new nodes of a partition are `<src>_S<n>` as in distributed runs, not `<src>/_<n>`.
     partition_counter: where n comes from: a session counts on from plan to plan; None counts from 0 in each plan.
     max_folded_bytes: no constant larger than this is made by folding.
+    strip_debug: assertions, prints and checks of numbers go (passes/strip_debug.py).
+    once: an optional pass runs once, not again where the list has it again.
+    min_nodes: a graph of fewer nodes gets no optional pass. time_limit_s: once the passes have taken that long, no further optional one
+    runs; 0 sets no limit.
+    custom_passes: (name, pass) of the user's own, after the standard graph passes; one that fails is undone and left out with a warning,
+    unless fail_on_errors.
     optimize: False leaves out every optional pass (OptimizerOptions L0); the unfused mode leaves out `fuse` only, by `disabled`.
     disabled: names of optional passes to leave out, added to those of TFJIT_DISABLE.
     passes, partition_passes: the user's own lists in place of the standard ones.
@@ -89,6 +96,12 @@ class PassOptions:
     distributed_names: bool = False
     partition_counter: Iterator[int] | None = None
     max_folded_bytes: int = DEFAULT_MAX_FOLDED_BYTES
+    strip_debug: bool = False
+    once: bool = False
+    min_nodes: int = 0
+    time_limit_s: float = 0.0
+    custom_passes: tuple[tuple[str, Pass], ...] = ()
+    fail_on_errors: bool = False
     optimize: bool = True
     disabled: frozenset[str] = frozenset()
     passes: tuple[Pass, ...] | None = None
@@ -108,6 +121,7 @@ class PassContext:
 
     messages: (pass, node, text) of everything logged; `current` is the pass that runs now.
     values: the known value of a tensor (node, slot), as far as shape inference found one that is no Const's.
+    handles: the shape of the variable behind a resource tensor, as far as shape inference knows it.
     scratch: whatever a pass keeps for a later one, under its own name.
     """
 
@@ -116,6 +130,7 @@ class PassContext:
     messages: list[tuple[str, str, str]] = field(default_factory=list)
     current: str = ""
     values: dict[tuple[str, int], Any] = field(default_factory=dict)
+    handles: dict[tuple[str, int], Any] = field(default_factory=dict)
     scratch: dict[str, Any] = field(default_factory=dict)
 
     def log(self, name: str, reason: str) -> None:

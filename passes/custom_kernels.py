@@ -12,7 +12,7 @@ from tfjit.passes.convert import CUSTOM
 from tfjit.passes.evaluate import CONTROL_FLOW
 from tfjit.passes.view import DataflowGraph
 
-_NOT_ASKED: Final = CONTROL_FLOW | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"}
+_NOT_ASKED: Final = CONTROL_FLOW | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv", CUSTOM}
 
 
 @dataclass(frozen=True, slots=True)

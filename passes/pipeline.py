@@ -21,7 +21,7 @@ from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
-from tfjit.passes.functions import Function, indexed
+from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.inline import inline_functions
 from tfjit.passes.partition import Partition, partition
 from tfjit.passes.place import place, raise_unplaced
@@ -29,6 +29,7 @@ from tfjit.passes.prune import extract, prune
 from tfjit.passes.replicate import replicate_constants
 from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.simplify import simplify
+from tfjit.passes.strip_debug import strip_debug
 from tfjit.passes.text import print_graph
 from tfjit.passes.view import DataflowGraph
 
@@ -42,10 +43,10 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     run(graph, ctx)
 
 
-def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
-    if any(node.op in ("While", "StatelessWhile") for node in graph.op_nodes()):
-        from tfjit.passes.compile_loops import compile_loops as run
+def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Ready the bodies of loops and branches for their places; see passes/specialize.py, which is imported when it is first needed."""
+    if any(node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
+        from tfjit.passes.specialize import specialize_bodies as run
 
         run(graph, ctx)
 
@@ -58,6 +59,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
+    strip_debug,  # before simplifying, which finds more to do without them
     simplify,  # before folding: no reads of frozen variables are evaluated that simply go
     fold_constants,
     simplify,  # after folding: its patterns ask for constants
@@ -74,13 +76,13 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
 # what makes a graph runnable, as it is
 QUICK_PASSES: Final[tuple[Pass, ...]] = (lower_feeds, prune, inline_functions, place, custom_kernels)
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (
-    compile_loops,  # after partition: a kernel never spans devices; before fusing: what leaves a loop joins the graph around it
-    fuse,
+    specialize_bodies,  # after partition: a loop whose bodies are lowered is on one device
+    fuse,  # after partition: a fused kernel never spans devices
 )
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
-    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "compile_loops", "fuse"}
+    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "specialize_bodies", "fuse"}
 )  # left out at L0
 
 
@@ -178,6 +180,8 @@ def _finish(working: DataflowGraph, ctx: PassContext, passes: Sequence[Pass], ru
     runner.dump("input", working)
     for pass_ in passes:
         runner.run(pass_, working)
+    for name, custom in options.custom_passes:
+        working = runner.run_custom(name, custom, working)
     raise_unplaced(working, working)
     began = time.perf_counter()
     partitions = partition(working, ctx)
@@ -214,13 +218,54 @@ class _Runner:
         folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
         self.folder = folder / f"plan_{next(self._plans):03}" if folder else None
         self.dumped = 0
+        self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
+        self.small: bool | None = None  # whether the run's graph is too small to be optimised
+        self.until = time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
+
+    def leaves_out(self, name: str, graph: DataflowGraph, where: str) -> bool:
+        """Whether a pass is not wanted."""
+        options = self.ctx.options
+        if name in self.disabled:
+            return name not in REQUIRED
+        if name not in OPTIMIZATIONS:
+            return False
+        if self.small is None:
+            self.small = graph.num_op_nodes < options.min_nodes
+        return not options.optimize or self.small or (options.once and (name, where) in self.done) or time.perf_counter() > self.until
+
+    def run_custom(self, name: str, pass_: Pass, graph: DataflowGraph) -> DataflowGraph:
+        """Run a user's own pass and what makes its graph whole again; the graph that goes on, as it was before where the pass failed."""
+        ctx = self.ctx
+        if name in self.disabled or not ctx.options.optimize:
+            ctx.log("", f"{name} left out")
+            return graph
+        saved = None if ctx.options.fail_on_errors else graph.copy()
+
+        def run_custom_pass(working: DataflowGraph, ctx: PassContext) -> None:
+            pass_(working, ctx)
+            working.verify()
+
+        run_custom_pass.__name__ = name
+        try:
+            self.run(run_custom_pass, graph)
+            ctx.scratch.pop("infer_shapes", None)
+            self.run(prune, graph)
+            self.run(infer_shapes, graph)
+        except OpError as error:
+            if saved is None:
+                raise
+            log.warning("custom optimizer %s failed and is left out: %s", name, error.message)
+            ctx.scratch.pop("infer_shapes", None)
+            return saved
+        return graph
 
     def run(self, pass_: Pass, graph: DataflowGraph, where: str = "") -> None:
-        """Run one pass, unless it is optional and disabled."""
+        """Run one pass, unless it is optional and not wanted."""
         ctx, name = self.ctx, pass_.__name__
-        if (name in self.disabled and name not in REQUIRED) or (name in OPTIMIZATIONS and not ctx.options.optimize):
+        if self.leaves_out(name, graph, where):
             ctx.log("", f"{name} left out")
             return
+        self.done.add((name, where))
         ctx.current = name
         said = len(ctx.messages)
         before = graph.num_op_nodes

@@ -104,7 +104,7 @@ class _Placer:
         self.kernel_kinds: dict[tuple[Any, ...], dict[str, int]] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
         self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
-        self.reports = self.options.log_device_placement or "placement" in settings.names("TFJIT_LOG")
+        self.logs = "placement" in settings.names("TFJIT_LOG")
 
     def run(self) -> None:
         graph = self.graph
@@ -271,7 +271,9 @@ class _Placer:
         self.report(node)
 
     def report(self, node: Node) -> None:
-        if self.reports:
+        if self.options.log_device_placement:
+            print(f"{node.name}: ({node.op}): {node.assigned_device}", flush=True)  # TensorFlow writes to stdout, in these words
+        elif self.logs:
             log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
 
     def unconstrained(self, kinds: dict[str, int]) -> list[str]:

@@ -87,6 +87,8 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     ctx.scratch["infer_shapes"] = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
     ctx.values.clear()
     ctx.values.update(inference.values)
+    ctx.handles.clear()
+    ctx.handles.update(inference.handles)
 
 
 class _Inference:

@@ -44,6 +44,7 @@ _HOMES = {
     "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
+    "tfjit.runtime.optimizers": "register_graph_optimizer",
     "tfjit.runtime.resources": "SessionResource",
     "tfjit.framework.default_graph": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "

@@ -123,3 +123,24 @@ def _sharded_filename(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("ShardedFilespec")
 def _sharded_filespec(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (np.array(b"%s-?????-of-%05d" % (_scalar(inputs[0], "basename"), int(inputs[1])), object),)
+
+
+@reference("StringToNumber")
+def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
+    dtype = node.attrs["out_type"]
+    limits = np.iinfo(dtype.as_numpy_dtype) if dtype.is_integer else None
+
+    def parse(item: bytes) -> int | float:
+        try:
+            if b"_" in item:  # Python's alone
+                raise ValueError
+            number = float(item) if limits is None else int(item)
+            if limits is not None and not limits.min <= number <= limits.max:
+                raise ValueError
+        except ValueError:
+            text = item.decode(errors="replace")
+            raise InvalidArgumentError(None, None, f"StringToNumberOp could not correctly convert string: {text}") from None
+        return number
+
+    with np.errstate(over="ignore"):
+        return (_each(parse, inputs[0], dtype=dtype.as_numpy_dtype),)

@@ -359,7 +359,7 @@ def test_exit_while_a_thread_runs_a_step() -> None:
 def test_fork() -> None:
     run_python("""
         pool = get_pool(2) if len(os.sched_getaffinity(0)) > 1 else IntraOpPool(2)
-        _pools[pool.num_threads] = pool
+        _pools[pool.num_threads, True] = pool
         args, counts, _ = job(4, 1000)
         run = lambda: pool.run(code["spin"], args.ctypes.data, 4)
         run()

@@ -1,4 +1,4 @@
-"""The step walker: patches, order, stops, trace, GIL, floating-point control word."""
+"""The step walker: patches, order, jumps, stops, trace, GIL, floating-point control word."""
 
 from __future__ import annotations
 
@@ -63,8 +63,16 @@ def wait_for(args, chunk, nchunks):
 
 def cancel(args, chunk, nchunks):
     store_word(word(args, 2), 1)
+
+
+def decrement(args, chunk, nchunks):
+    store_word(word(args, 2), load_word(word(args, 2)) - 1)
+
+
+def put(args, chunk, nchunks):
+    store_word(word(args, 2), word(args, 3))
 """,
-    entries=("add", "fail_at", "count", "spin", "halve", "cancel", "wait_for"),
+    entries=("add", "fail_at", "count", "spin", "halve", "cancel", "wait_for", "decrement", "put"),
     title="walker tests",
 )
 
@@ -166,12 +174,14 @@ def test_chunks_without_pool(walk: walker.Walk, code: dict[str, int]) -> None:
 def test_trace(walk: walker.Walk, code: dict[str, int]) -> None:
     blocks = [block(n) for n in (0, 200_000, 0, 400_000)]
     table = StepTable(0, [(code["spin"], at(args), 1) for args in blocks])
-    stamps = np.zeros(5, np.int64)
+    stamps = np.zeros(9, np.int64)
     table.set_trace(at(stamps))
     assert walk(table.words) == 0
-    ticks = np.diff(stamps)
-    assert stamps.all() and (ticks >= 0).all()  # which took how long is up to the machine
+    assert walk(table.words) == 0
+    ticks = stamps[1::2]
+    assert stamps[0] and (ticks >= 0).all()  # which took how long is up to the machine
     assert ticks[1] > 0 and ticks[3] > 0 and walker.ticks_per_second() > 0
+    assert stamps[2::2].tolist() == [2, 2, 2, 2]
     table.set_trace(0)
     stamps[:] = 0
     assert walk(table.words) == 0
@@ -191,6 +201,85 @@ def test_cancel(walk: walker.Walk, code: dict[str, int]) -> None:
     table.set_cancel(0)
     assert walk(table.words) == 0
     assert [int(args[2]) for args in counters] == [2, 2, 1, 1]
+
+
+def counted_loop(code: dict[str, int], kept: list[np.ndarray], count: np.ndarray, body: list[tuple[int, int, int]], first: int) -> list:
+    """Instructions from number `first` on: the body as often as `count` says, which is an int64 counted down."""
+    test = block(at(count), -1, 0, 0)  # the count is 0: over
+    less = block(at(count))
+    kept += [test, less]
+    end = first + len(body) + 3
+    return [(end, at(test), walker.TEST_INT64), *body, (code["decrement"], at(less), 1), (first, 0, walker.JUMP)]
+
+
+@pytest.mark.parametrize("trips", [0, 1, 7])
+def test_loop(walk: walker.Walk, code: dict[str, int], trips: int) -> None:
+    kept: list[np.ndarray] = []
+    left, before, inside, after = np.array([trips]), block(), block(), block()
+    loop = counted_loop(code, kept, left, [(code["count"], at(inside), 1)], 1)
+    table = StepTable(0, [(code["count"], at(before), 1), *loop, (code["count"], at(after), 1)])
+    trace = np.zeros(1 + 2 * table.instruction_count, np.int64)
+    table.set_trace(at(trace))
+    assert walk(table.words) == 0
+    assert (before[2], inside[2], after[2], left[0]) == (1, trips, 1, 0)
+    assert trace[2::2].tolist() == [1, trips + 1, trips, trips, trips, 1]
+    assert (trace[1::2] >= 0).all()
+
+
+def test_nested_loops(walk: walker.Walk, code: dict[str, int]) -> None:
+    kept: list[np.ndarray] = []
+    outer, inner, args = np.array([5]), np.array([0]), block()
+    refill = block(at(inner), 3)
+    body = counted_loop(code, kept, inner, [(code["count"], at(args), 1)], 2)
+    table = StepTable(0, counted_loop(code, kept, outer, [(code["put"], at(refill), 1), *body], 0))
+    assert walk(table.words) == 0
+    assert args[2] == 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "mask", "wanted", "invert", "jumps"),
+    [
+        (walker.TEST_BYTE, np.int8, -1, 0, 0, {0}),
+        (walker.TEST_BYTE, np.int8, -1, 0, 1, {-3, 1, 2}),
+        (walker.TEST_INT32, np.int32, -1, 2, 1, {-3, 0, 1}),
+        (walker.TEST_INT32, np.int32, 1, 1, 0, {-3, 1}),
+        (walker.TEST_INT64, np.int64, -1, -3, 0, {-3}),
+    ],
+)
+def test_branches(
+    walk: walker.Walk, code: dict[str, int], kind: int, dtype: type, mask: int, wanted: int, invert: int, jumps: set[int]
+) -> None:
+    for value in (-3, 0, 1, 2):
+        scalar = np.full(9, 77, dtype)
+        scalar[3] = value
+        test = block(0, mask, wanted, invert)
+        skipped, taken = block(), block()
+        rows = [(3, at(test), kind), (code["count"], at(skipped), 1), (4, 0, walker.JUMP), (code["count"], at(taken), 1)]
+        table = StepTable(1, rows, [(0, at(test, 2), 3 * scalar.itemsize)])
+        assert walk(table.words, scalar) == 0
+        assert (int(skipped[2]), int(taken[2])) == ((0, 1) if value in jumps else (1, 0))
+
+
+def test_status_in_a_loop(walk: walker.Walk, code: dict[str, int]) -> None:
+    kept: list[np.ndarray] = []
+    left, inside = np.array([10]), block()
+    failing = block(at(left), 4)
+    loop = counted_loop(code, kept, left, [(code["fail_at"], at(failing), 1), (code["count"], at(inside), 1)], 0)
+    assert walk(StepTable(0, loop).words) == 2
+    assert (int(left[0]), int(inside[2])) == (4, 6)
+    assert failing[:2].tolist() == [7, 40]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_an_endless_loop_is_cancelled(walk: walker.Walk, code: dict[str, int], empty: bool) -> None:
+    flag, args = np.zeros(1, np.int64), block()
+    loop = [(0, 0, walker.JUMP)] if empty else [(code["count"], at(args), 1), (0, 0, walker.JUMP)]
+    table = StepTable(0, loop, release_gil=True, cancel=at(flag))
+    timer = threading.Timer(0.02, lambda: flag.fill(1))
+    timer.start()
+    assert walk(table.words) < 0
+    assert args[2] > 0 or empty
+    timer.join()
 
 
 @pytest.mark.parametrize("release", [False, True])
@@ -263,6 +352,9 @@ def test_bad_tables() -> None:
         StepTable(1, [], [(1, 8, 0)])
     with pytest.raises(ValueError, match="an instruction"):
         StepTable(0, [(0, 8, 1)])
+    for jump in ((2, 8, walker.JUMP), (-1, 8, walker.JUMP), (0, 0, walker.TEST_BYTE), (0, 8, -5)):
+        with pytest.raises(ValueError, match="a jump"):
+            StepTable(0, [jump])
 
 
 def test_different_tables_on_many_threads(code: dict[str, int]) -> None:

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf  # noqa: F401  - first, on purpose
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
+from tensorflow.core.example import example_pb2
 from tensorflow.core.framework import device_attributes_pb2, summary_pb2, variable_pb2
 from tensorflow.core.protobuf import (
     config_pb2,
@@ -40,6 +41,7 @@ EXTENSIONS = {
 }
 
 _ROOTS = (
+    example_pb2,
     config_pb2,
     device_attributes_pb2,
     meta_graph_pb2,

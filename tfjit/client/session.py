@@ -14,8 +14,7 @@ from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, l
 from tfjit.client.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.fetches import FetchMapper, is_converted
 from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
-from tfjit.client.interrupts import uninterrupted, watch_for_forks
-from tfjit.client.sources import extend_backend, graph_from, to_config
+from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.factory import SessionOptions, new_session
@@ -78,7 +77,6 @@ class BaseSession(SessionBase):
     def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
         self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
         self._backend = None
-        self._destroyed = False
         if target is None:
             target = ""
         if not isinstance(target, (str, bytes)):
@@ -91,13 +89,13 @@ class BaseSession(SessionBase):
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
+        self._add_shapes = self._config is not None and self._config.graph_options.infer_shapes
         self._sent_version = 0
         self._sent_names: set[str] = set()
         self._extend_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
         self._backend = new_session(replace(options, target=self._target, config=self._config))
         self._closed = False
-        watch_for_forks(self._extend_lock, self._graph)
 
     @property
     def graph(self) -> Any:
@@ -150,18 +148,13 @@ class BaseSession(SessionBase):
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     def _extend(self) -> None:
-        """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when all is sent: a back end that had half
-        of it would be of no more use."""
-        if self._graph.version > self._sent_version:
-            uninterrupted(self._send_new)
-
-    def _send_new(self) -> None:
+        """Send what is new of the graph; each node once, whoever asks."""
         assert self._backend is not None
         graph = self._graph
         with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
             version = graph.version
             if version > self._sent_version:
-                extend_backend(self._backend, graph, self._sent_version, self._sent_names)
+                extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
                 self._sent_version = version
 
     def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
@@ -334,13 +327,12 @@ class BaseSession(SessionBase):
 
     def close(self) -> None:
         """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is fine."""
-        if self._destroyed or self._backend is None:
+        if self._closed or self._backend is None:
             return
         self._closed = True
         self._entries.clear()
         self._backend.close()
         self._backend.destroy()
-        self._destroyed = True  # an interrupted close can be called again
 
     def as_default(self) -> _DefaultSession:
         """A context manager that makes this the thread's default session; leaving it does not close the session."""
@@ -403,7 +395,7 @@ class InteractiveSession(BaseSession):
     """A session that makes itself and its graph the default until it is closed."""
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
-        super().__init__(target, graph, config, options=options)
+        super().__init__(target, graph, interactive_config(config, options), options=options)
         self._graph_context: Any = None
         if graph is not None:
             self._graph_context = self._graph.as_default()

@@ -62,13 +62,16 @@ def graph_def_from(source: Any) -> Any:
     return source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
 
 
-def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str]) -> None:
+def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str], add_shapes: bool = False) -> None:
     """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already
     sent, and of its functions with a "^" before them, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
     if isinstance(graph, Graph):
-        backend.extend_from(graph, version)
+        if add_shapes:
+            backend.extend(graph.as_graph_def(from_version=version or None, add_shapes=True))
+        else:
+            backend.extend_from(graph, version)
         return
-    graph_def = graph.as_graph_def()
+    graph_def = graph.as_graph_def(add_shapes=add_shapes)
     if sent:
         new = type(graph_def)()
         new.library.function.extend(function for function in graph_def.library.function if f"^{function.signature.name}" not in sent)
@@ -84,6 +87,20 @@ def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[
 def to_config(config: Any) -> Any:
     """A ConfigProto of tfjit or TensorFlow, or its bytes, as tfjit's; None stays None."""
     return _to_message(config, "ConfigProto", "config")
+
+
+def interactive_config(config: Any, options: Any) -> Any:
+    """The ConfigProto of an interactive session: only what is run is placed, since a user tries out what may never be placeable."""
+    from tfjit.protos import ConfigProto
+
+    made = ConfigProto()
+    given = to_config(config if config is not None or options is None else options.config)
+    if given is not None:
+        made.CopyFrom(given)
+    else:
+        made.gpu_options.allow_growth = True
+    made.graph_options.place_pruned_graph = True
+    return made
 
 
 def to_run_options(options: Any) -> Any:

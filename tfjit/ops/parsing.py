@@ -2,8 +2,51 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape import Shape
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes, fail
 from tfjit.ops.type_lists import INDEX
+
+
+def _decode_csv(c: ShapeContext) -> Shapes:
+    for default in c.inputs[1:]:
+        if default is not None and (len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)):
+            raise fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
+    return [c.inputs[0]] * c.num_outputs
+
+
+def _decode_raw(c: ShapeContext) -> Shapes:
+    return [c.concat(c.inputs[0], (None,))]
+
+
+def _dense_shapes(c: ShapeContext, batch: Shape) -> list[Shape]:
+    return [c.concat(batch, shape.dims_tuple) for shape in c.attr("dense_shapes")]
+
+
+def _parse_example(c: ShapeContext) -> Shapes:
+    batch = c.inputs[0]
+    if c.op == "ParseExample":
+        batch = c.with_rank(0, 1)
+        count = len(c.attr("sparse_types"))
+    else:
+        count = c.attr("num_sparse")
+        batch = c.with_rank_at_most(0, 1)
+    rank = None if batch is None else len(batch) + 1
+    sparse: list[Shape] = [(None, rank)] * count + [(None,)] * count + [(rank,)] * count
+    ragged: list[Shape] = []
+    if c.op == "ParseExampleV2":
+        splits = None if batch is None else () if not batch else (c.add(batch[0], 1),)
+        number = len(c.attr("ragged_value_types"))
+        ragged = [(None,)] * number + [(0,) if splits == () else (None,) if splits is None else splits] * number
+    return [*sparse, *_dense_shapes(c, batch), *ragged]
+
+
+def _parse_single_example(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    count = c.attr("num_sparse")
+    return [*([(None, 1)] * count), *([(None,)] * count), *([(1,)] * count), *_dense_shapes(c, ())]
+
 
 register_op(
     "ComputeAccidentalHits",
@@ -41,6 +84,7 @@ register_op(
         "na_value: string = ''",
         "select_cols: list(int) = []",
     ),
+    shape=_decode_csv,
 )
 register_op("DecodeJSONExample", inputs=("json_examples: string",), outputs=("binary_examples: string",))
 register_op(
@@ -73,6 +117,7 @@ register_op(
         ("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16}"),
         "little_endian: bool = true",
     ),
+    shape=_decode_raw,
 )
 register_op(
     "DecodeWav",
@@ -119,6 +164,7 @@ register_op(
         "Tdense: list({float, int64, string}) >= 0",
         "dense_shapes: list(shape) >= 0",
     ),
+    shape=_parse_example,
 )
 register_op(
     "ParseExampleV2",
@@ -146,6 +192,7 @@ register_op(
         f"ragged_split_types: list({INDEX}) >= 0",
         "dense_shapes: list(shape) >= 0",
     ),
+    shape=_parse_example,
 )
 register_op(
     "ParseSequenceExample",
@@ -242,6 +289,7 @@ register_op(
         "Tdense: list({float, int64, string}) >= 0",
         "dense_shapes: list(shape) >= 0",
     ),
+    shape=_parse_single_example,
 )
 register_op(
     "ParseSingleSequenceExample",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import unchanged
 from tfjit.ops.type_lists import INDEX
 
 register_op(
@@ -78,6 +79,7 @@ register_op(
     inputs=("string_tensor: string",),
     outputs=("output: out_type",),
     attrs=("out_type: {float, double, int32, int64, uint32, uint64} = DT_FLOAT",),
+    shape=unchanged,
 )
 register_op("StringUpper", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
 register_op(

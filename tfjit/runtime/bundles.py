@@ -19,7 +19,6 @@ from tfjit.runtime.lowering import ATOMIC
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
-    from tfjit.passes.view import DataflowGraph
     from tfjit.runtime.lowering import Instruction, Lowered
 
 CHUNKS_PER_THREAD: Final = 4
@@ -91,7 +90,7 @@ def plan(lowered: Lowered, calls: Mapping[int, NativeCall], threads: int) -> lis
     if len(loads) < 2 or _gain(list(loads.values()), threads) < _GAIN_NS:
         return [(instruction,) for instruction in instructions]
     assert lowered.graph is not None
-    order = _Order(instructions, lowered.graph, loads, threads)
+    order = _Order(instructions, loads, threads)
     for first, end in _rows(instructions, calls):
         order.run(first, end)
     return [tuple(instructions[position] for position in slot) for slot in order.slots]
@@ -116,7 +115,7 @@ def _gain(loads: Sequence[_Load], threads: int) -> float:
 
 
 def _rows(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> list[tuple[int, int]]:
-    """(first, end) of compiled instructions in a row; whatever else there is stands alone."""
+    """(first, end) of compiled instructions in a row; whatever else there is stands alone, markers of loops and branches too."""
     found: list[tuple[int, int]] = []
     joined = False
     for position, instruction in enumerate(instructions):
@@ -129,26 +128,40 @@ def _rows(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) 
     return found
 
 
+_Key = tuple[str, str | int]
+
+
+def _key(instruction: Instruction, position: int) -> _Key:
+    """What stands for an instruction among those that wait: its node; a loop or branch is over at its last marker."""
+    if instruction.moves or instruction.role not in (None, "repeat", "join"):
+        return instruction.path, position
+    return instruction.path, instruction.node.name
+
+
 class _Order:
     """Emits instructions, by their positions in the lowered order, as soon as what they depend on is out.
 
     A candidate that is ready is held until something waits for it, or enough are; then all that are held go out together.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], graph: DataflowGraph, loads: Mapping[int, _Load], threads: int) -> None:
+    def __init__(self, instructions: Sequence[Instruction], loads: Mapping[int, _Load], threads: int) -> None:
         self.slots: list[tuple[int, ...]] = []
         self._loads, self._threads = loads, threads
-        self._at = {instruction.node.name: position for position, instruction in enumerate(instructions)}
-        self._names = [instruction.node.name for instruction in instructions]
-        self._after: dict[str, list[str]] = {}  # by node: the nodes that wait for it
-        self._waiting: dict[str, int] = {}
-        for name in graph:
-            breathe()
-            self._after[name] = list(graph.successors(name))
-            self._waiting[name] = self._waiting.get(name, 0)
-            for follower in self._after[name]:
-                self._waiting[follower] = self._waiting.get(follower, 0) + 1
-        for earlier, later in _accesses(instructions):
+        self._markers = {position for position, instruction in enumerate(instructions) if instruction.role is not None}
+        self._names = [_key(instruction, position) for position, instruction in enumerate(instructions)]
+        self._at = {name: position for position, name in enumerate(self._names)}
+        self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}  # by node: the nodes that wait for it
+        self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
+        for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
+            for node in graph:
+                breathe()
+                name = (path, node)
+                self._waiting.setdefault(name, 0)
+                followers = [(path, follower) for follower in graph.successors(node)]
+                self._after[name] = followers
+                for follower in followers:
+                    self._waiting[follower] = self._waiting.get(follower, 0) + 1
+        for earlier, later in (*_accesses(instructions), *_uses(instructions)):
             self._after[self._names[earlier]].append(self._names[later])
             self._waiting[self._names[later]] += 1
         self._small: list[int] = []  # candidates that are ready, a heap
@@ -158,7 +171,7 @@ class _Order:
         self._leading: dict[int, bool] = {}
         self._arrive([name for name, count in self._waiting.items() if not count])
 
-    def _arrive(self, names: list[str]) -> None:
+    def _arrive(self, names: list[_Key]) -> None:
         """Nodes that wait for nothing: what is no instruction is done at once."""
         while names:
             name = names.pop()
@@ -170,7 +183,7 @@ class _Order:
                 if position in self._loads:
                     heapq.heappush(self._small, position)
 
-    def _release(self, name: str) -> list[str]:
+    def _release(self, name: _Key) -> list[_Key]:
         freed = []
         for follower in self._after[name]:
             self._waiting[follower] -= 1
@@ -186,6 +199,9 @@ class _Order:
 
     def run(self, first: int, end: int) -> None:
         """Emit a row of instructions that may change places with each other."""
+        if first in self._markers:
+            self._emit((first,))
+            return
         begun = len(self.slots)
         turn = first  # the first that is neither out nor held
         while True:
@@ -202,6 +218,9 @@ class _Order:
                 self._flush()
             else:
                 self._emit((self._held_back(),))
+        for position in range(first, end):
+            if position not in self._out:
+                self._emit((position,))
         if all(len(slot) == 1 for slot in self.slots[begun:]):
             self.slots[begun:] = [(position,) for position in range(first, end)]
 
@@ -243,7 +262,7 @@ class _Order:
 
     def _search(self, position: int) -> bool:
         """Whether another instruction waits for this one, through what is none."""
-        seen: set[str] = set()
+        seen: set[_Key] = set()
         todo = [self._names[position]]
         while todo:
             for follower in self._after[todo.pop()]:
@@ -253,6 +272,32 @@ class _Order:
                     seen.add(follower)
                     todo.append(follower)
         return False
+
+
+def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and what takes or gives what they copy."""
+    special: set[int] = set()  # values with several definitions, or used where their graph does not reach
+    for instruction in instructions:
+        if instruction.moves or instruction.path:
+            special.update(value.root.index for value in instruction.outputs)
+    for instruction in instructions:
+        if instruction.moves or instruction.path:
+            special.update(value.root.index for value in instruction.inputs)
+    found: list[tuple[int, int]] = []
+    written: dict[int, int] = {}
+    read: dict[int, list[int]] = {}
+    for position, instruction in enumerate(instructions):
+        gives = {value.root.index for value in instruction.outputs if value.root.storage != "handle"} & special
+        takes = {value.root.index for value in instruction.inputs} & special
+        for index in takes | gives:
+            if index in written:
+                found.append((written[index], position))
+        for index in gives:
+            found += [(earlier, position) for earlier in read.pop(index, []) if earlier != position]
+            written[index] = position
+        for index in takes:
+            read.setdefault(index, []).append(position)
+    return found
 
 
 def _accesses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tfjit.framework import settings
+from tfjit.framework import device_spec, errors, settings
+from tfjit.runtime import optimizers
 
 if TYPE_CHECKING:
     from tfjit.passes.context import HasKernel, PassOptions
@@ -14,15 +15,9 @@ if TYPE_CHECKING:
     from tfjit.runtime.device import DeviceManager
 
 JitMode = Literal["off", "lazy", "eager"]
-_TOGGLE_OFF: Final = 2
+SINGLE_THREADED: Final = "SINGLE_THREADED_EXECUTOR"
 
-# RewriterConfig field -> the passes it switches off
-_REWRITER_PASSES: Final = {
-    "constant_folding": ("fold_constants",),
-    "arithmetic_optimization": ("simplify",),
-    "common_subgraph_elimination": ("eliminate_common_subexpressions",),
-    "remapping": ("fuse",),
-}
+EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
 
 
 def cores() -> int:
@@ -30,11 +25,36 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_device_filters(config: Any) -> None:
+    """Raises InvalidArgumentError for a filter that is no device name. Local devices are never hidden, whatever the filters say."""
+    for text in config.device_filters:
+        try:
+            device_spec.parse(text)
+        except ValueError:
+            raise errors.InvalidArgumentError(None, None, f"Invalid device filter: {text}") from None
+
+
+def check_executor(config: Any) -> None:
+    """Raises NotFoundError, as TensorFlow does at the first run, when the config names an executor that there is not."""
+    chosen = config.experimental.executor_type if config is not None else ""
+    if chosen not in EXECUTORS:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"No executor factory registered for the given executor type: {chosen} Registered factories are {{{', '.join(EXECUTORS)}}}.",
+        )
+
+
 def jit_mode(config: Any) -> JitMode:
-    """When plans are compiled: never, behind the first runs, or before the first result. TFJIT_JIT wins over global_jit_level."""
+    """When plans are compiled: never, behind the first runs, or before the first result (also with run_graph_mode).
+
+    TFJIT_JIT wins over global_jit_level, and that over run_graph_mode.
+    """
     if settings.is_set("TFJIT_JIT"):
         return settings.text("TFJIT_JIT")  # type: ignore[return-value]
     level = config.graph_options.optimizer_options.global_jit_level if config is not None else 0
+    if level == 0 and config is not None and config.run_graph_mode:
+        return "eager"
     return "off" if level < 0 else "eager" if level > 0 else "lazy"
 
 
@@ -76,15 +96,14 @@ def make_pass_options(
 ) -> PassOptions:
     """How the passes build this session's plans."""
     from tfjit.passes.context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
+    from tfjit.passes.pipeline import OPTIMIZATIONS
 
     infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
     if config is None:
-        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator)
+        # TensorFlow 2's default config, which a session without one gets, places softly
+        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator, soft_placement=True)
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
-    disabled = {name for toggle, names in _REWRITER_PASSES.items() if getattr(rewriter, toggle) == _TOGGLE_OFF for name in names}
-    if rewriter.disable_meta_optimizer:
-        disabled.update(("simplify", "fuse"))
     return PassOptions(
         devices=infos,
         has_kernel=has_kernel,
@@ -92,6 +111,12 @@ def make_pass_options(
         soft_placement=config.allow_soft_placement,
         log_device_placement=config.log_device_placement,
         max_folded_bytes=optimizer.max_folded_constant_in_bytes or DEFAULT_MAX_FOLDED_BYTES,
-        optimize=optimizer.opt_level >= 0,
-        disabled=frozenset(disabled),
+        strip_debug=optimizers.strips_debug(rewriter),
+        once=optimizers.runs_once(rewriter),
+        min_nodes=rewriter.min_graph_nodes,
+        time_limit_s=rewriter.meta_optimizer_timeout_ms / 1000,
+        custom_passes=optimizers.custom_passes(rewriter),
+        fail_on_errors=rewriter.fail_on_optimizer_errors,
+        verify=optimizers.verifies(rewriter),
+        disabled=optimizers.disabled_passes(config.graph_options, OPTIMIZATIONS),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 import weakref
 from collections import OrderedDict
@@ -18,7 +17,7 @@ from tfjit.framework.shape import Shape
 from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
-from tfjit.runtime import forking, plan_record, state_kernels
+from tfjit.runtime import optimizers, plan_record, state_kernels
 from tfjit.runtime import pool as inter_op
 from tfjit.runtime.arena import ArenaPool
 from tfjit.runtime.backend import BackendSession, Runner
@@ -35,16 +34,14 @@ from tfjit.runtime.plan_runner import plan_runner
 from tfjit.runtime.rendezvous import LocalRendezvous
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import StepEnvironment
+from tfjit.runtime.step_observer import StepObserver
 
 if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
     from tfjit.passes.view import DataflowGraph, Node
     from tfjit.runtime.executor import DataflowPlan
 
-log = logging.getLogger("tfjit.session")
-
 MAX_PLANS = 256
-_PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
 
 
@@ -64,13 +61,16 @@ class DirectSession(BackendSession):
 
     def _set_up(self, options: SessionOptions) -> None:
         config = options.config
-        _check_session_metadata(config)
         self.devices = DeviceManager(config)
+        self.handle = config.session_handle if config is not None else ""
+        if config is not None:
+            optimizers.check_names(config.graph_options.rewrite_options)
+            session_config.check_device_filters(config)
+        self._place_pruned = config is not None and config.graph_options.place_pruned_graph
         self.state = SessionState(options.session_resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
         self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
-        self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
         self.cancellation = CancellationManager()
@@ -84,7 +84,7 @@ class DirectSession(BackendSession):
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
-        self._running: dict[int, int] = {}  # thread -> steps that it is in, one inside another where a kernel runs Python
+        self._running = 0
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
@@ -92,8 +92,7 @@ class DirectSession(BackendSession):
         self._callable_ids = itertools.count()
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
-        forking.hold(self.graph_lock, forking.PLACED_GRAPH)
-        forking.watch(self)
+        self.observer = StepObserver.for_session(self)
 
     # life
 
@@ -111,8 +110,9 @@ class DirectSession(BackendSession):
         with self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
             graph.extend(graph_def)
-            with self.settings():
-                place(graph, PassContext(options=self.pass_options()))
+            if not self._place_pruned:
+                with self.settings():
+                    place(graph, PassContext(options=self.pass_options()))
             self.graph = graph
 
     def extend_from(self, graph: Any, version: int) -> None:
@@ -131,8 +131,9 @@ class DirectSession(BackendSession):
             mine.versions = graph.graph_def_versions
             mine.functions.merge(graph.functions.values(), graph.function_gradients)
             add_operations(mine, graph.operations_after(version))
-            with self.settings():
-                place(mine, PassContext(options=self.pass_options()))
+            if not self._place_pruned:
+                with self.settings():
+                    place(mine, PassContext(options=self.pass_options()))
             self.graph = mine
 
     def close(self) -> None:
@@ -141,51 +142,28 @@ class DirectSession(BackendSession):
         DirectSessionFactory.forget(self)
 
     def destroy(self) -> None:
-        """Free plans, resources and own threads. Waits for the running steps of other threads, which `close` has cancelled.
-
-        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage collection.
-        """
+        """Free plans, resources and own threads. Waits for running steps, which `close` has cancelled."""
         for run in list(self._partial_runs.values()):  # steps that nobody continues
             run.end()
         with self._idle:
-            me = threading.get_ident()  # closing from inside a step, by a Python function that it calls
-            if not self._idle.wait_for(lambda: not self._running.keys() - {me}, _PATIENCE_S):
-                log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
+            self._idle.wait_for(lambda: self._running == 0)
         with self._plan_lock:
-            plans = list(self._plans.values())
             self._plans.clear()
             self._runners.clear()
             self._callables.clear()
             self._partial_runs.clear()
-        released = [variant for plan in plans for variant in plan.drop_all()]
-        if not self._running:
-            for variant in released:
-                variant.release()
         self.state.close()
         self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
         self.recycler.clear()
         self.arenas.clear()
         self._pools.close()
-        with self.graph_lock:
-            graph, self.graph = self.graph, None
-        if graph is not None and not self._running:
-            graph.dissolve()
+        self.graph = None
 
     def reset(self, containers: Sequence[str]) -> None:
         """Close, and clear containers of every device (none named: the default one)."""
         self.close()  # first: a step that waits for a queue is cancelled, not told that its queue has closed
         for manager in self.state.managers():
             manager.clear(tuple(containers))
-
-    def after_fork(self) -> None:
-        """Put things in order in a forked child: the steps of other threads are gone, the rest goes on."""
-        self._idle = threading.Condition()
-        self._running.clear()
-        self._partial_runs.clear()
-        forking.release_lock(self._plan_lock)
-        parts: list[forking.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
-        for part in parts:
-            part.after_fork()
 
     def check_open(self) -> None:
         """Raises CancelledError once the session is closed."""
@@ -233,9 +211,26 @@ class DirectSession(BackendSession):
             if graph is None:
                 self.check_open()  # closing takes the graph away
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            self.place_for(spec)
             if session_config.strict_placement():
                 raise_unplaced(graph, graph)
         return build(graph, spec, options, self.graph_lock)
+
+    def place_for(self, spec: RunSpec) -> None:
+        """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""
+        from tfjit.passes.context import PassContext
+        from tfjit.passes.place import place, raise_unplaced
+        from tfjit.passes.prune import extract
+
+        graph = self.graph
+        if not self._place_pruned or graph is None:
+            return
+        part = extract(graph, spec)
+        with self.settings():
+            place(part, PassContext(options=self.pass_options()))
+        raise_unplaced(part, part)
+        for node in part.op_nodes():
+            graph.node(node.name).assigned_device = node.assigned_device
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:
         """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
@@ -254,12 +249,13 @@ class DirectSession(BackendSession):
     def step_environment(self, device: str) -> StepEnvironment:
         """What a static step on `device` needs."""
         threads = self.threads
+        spinning = self.config is None or not self.config.experimental.disable_thread_spinning
 
         def pool() -> IntraOpPool | None:
-            return get_pool(threads) if threads > 1 else None
+            return get_pool(threads, spinning) if threads > 1 else None
 
         found = self.devices.lookup(device)
-        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles, self._compiles)
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
@@ -278,20 +274,18 @@ class DirectSession(BackendSession):
         """A step's identity, rendezvous and cancellation; ended when the block is left."""
         cancellation = CancellationManager(self.cancellation)
         rendezvous = LocalRendezvous()
-        thread = threading.get_ident()
+        if cancellation.cancelled:
+            self.check_open()
         with self._idle:
-            self.check_open()  # under the lock: who destroys waits for all that came in before
-            self._running[thread] = self._running.get(thread, 0) + 1
+            self._running += 1
         try:
             yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
         finally:
-            with self._idle:
-                left = self._running.pop(thread, 1) - 1  # a child forked within the step knows nothing of it
-                if left:
-                    self._running[thread] = left
-                self._idle.notify_all()
             cancellation.release()
             rendezvous.close()
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
 
     # runs
 
@@ -305,6 +299,7 @@ class DirectSession(BackendSession):
                 self.plan_hits += 1
                 return found
             self.plan_misses += 1
+        session_config.check_executor(self.config)
         feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
         made = Plan(self, feed_names, fetch_names, target_names, self._feed_dtypes(feed_names, fetch_names, target_names))
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
@@ -334,8 +329,8 @@ class DirectSession(BackendSession):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
         self.pool(pool_index)
-        if self.config is not None and self.config.operation_timeout_in_ms > 0:
-            return super().prepare(feeds, fetches, targets)  # every step has its own deadline
+        if self.observer is not None or (self.config is not None and self.config.operation_timeout_in_ms > 0):
+            return super().prepare(feeds, fetches, targets)  # every step has its own deadline, or is counted
         return plan_runner(self, self.plan(feeds, fetches, targets), feeds, fetches, pool_index)
 
     def run(
@@ -351,7 +346,7 @@ class DirectSession(BackendSession):
         timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
             self.config.operation_timeout_in_ms if self.config is not None else 0
         )
-        if options is None and metadata is None and not timeout_ms:
+        if options is None and metadata is None and timeout_ms <= 0 and self.observer is None:
             key = (names, tuple(fetches), tuple(targets))
             runner = self._runners.get(key)
             if runner is None:
@@ -362,13 +357,16 @@ class DirectSession(BackendSession):
         return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
 
     def make_callable(self, options: Any) -> int:
+        from tfjit.runtime.run_options import check_run_options
+
         self.check_open()
         runner: Runner
         run_options = options.run_options if options.HasField("run_options") else None
         feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
+        check_run_options(self, run_options)
         if run_options is None:
             runner = self.prepare(feeds, fetches, targets)
-        elif not (run_options.timeout_in_ms or run_options.trace_level or run_options.output_partition_graphs):
+        elif run_options == type(run_options)(inter_op_thread_pool=run_options.inter_op_thread_pool):
             runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool)
         else:
 
@@ -412,7 +410,6 @@ class DirectSession(BackendSession):
         run = self._partial_runs.get(handle)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
-        run.check(feeds, fetches)
         done = True
         try:
             results, done = run.step(feeds, fetches)
@@ -436,29 +433,25 @@ class DirectSession(BackendSession):
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
 
 
-def _check_session_metadata(config: Any) -> None:
-    if config is None or not config.experimental.HasField("session_metadata"):
-        return
-    metadata = config.experimental.session_metadata
-    if metadata.version < 0:
-        raise errors.InvalidArgumentError(
-            None, None, f'Session version shouldn\'t be negative: name: "{metadata.name}" version: {metadata.version}'
-        )
-
-
 class DirectSessionFactory(SessionFactory):
     """Serves target ''."""
 
     _sessions: ClassVar[weakref.WeakSet[DirectSession]] = weakref.WeakSet()
     _sessions_lock = threading.Lock()
+    _names: ClassVar[dict[Any, DirectSession]] = {}  # of open sessions with a handle or metadata
 
     def accepts_options(self, options: SessionOptions) -> bool:
         return options.target == ""
 
     def make_session(self, options: SessionOptions) -> DirectSession:
+        names = _session_names(options.config)
+        with self._sessions_lock:
+            _check_names(names, self._names)
         session = DirectSession(options)
         with self._sessions_lock:
+            _check_names(names, self._names)
             self._sessions.add(session)
+            self._names.update(dict.fromkeys(names, session))
         return session
 
     def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
@@ -473,6 +466,47 @@ class DirectSessionFactory(SessionFactory):
         """The session is closed: `reset` no longer concerns it."""
         with cls._sessions_lock:
             cls._sessions.discard(session)
+            for name in [name for name, owner in cls._names.items() if owner is session]:
+                del cls._names[name]
+
+    @classmethod
+    def find(cls, handle: str) -> DirectSession:
+        """The open session that its client named `handle`. Raises NotFoundError when there is none."""
+        with cls._sessions_lock:
+            found = cls._names.get(handle)
+        if found is None:
+            raise errors.NotFoundError(None, None, f"No session has the handle '{handle}'")
+        return found
+
+
+def _session_names(config: Any) -> list[Any]:
+    """What an open session of this config is known by: its handle, and the (name, version) of its metadata.
+
+    Raises InvalidArgumentError for a version below 0.
+    """
+    if config is None:
+        return []
+    names: list[Any] = [config.session_handle] if config.session_handle else []
+    if config.experimental.HasField("session_metadata"):
+        metadata = config.experimental.session_metadata
+        if metadata.version < 0:
+            raise errors.InvalidArgumentError(None, None, f"Session version shouldn't be negative: {_metadata_text(metadata)}")
+        names.append((metadata.name, metadata.version))
+    return names
+
+
+def _check_names(names: Sequence[Any], taken: Mapping[Any, Any]) -> None:
+    for name in names:
+        if name not in taken:
+            continue
+        if isinstance(name, str):
+            raise errors.AlreadyExistsError(None, None, f"A session with the handle '{name}' is open already")
+        text = f'name: "{name[0]}" version: {name[1]}'
+        raise errors.InvalidArgumentError(None, None, f"A session with the same name and version has already been created: {text}")
+
+
+def _metadata_text(metadata: Any) -> str:
+    return f'name: "{metadata.name}" version: {metadata.version}'
 
 
 SessionFactory.register("DIRECT_SESSION", DirectSessionFactory())

@@ -31,15 +31,10 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 
 
 class DataflowPlan:
-    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs.
-
-    gives_variant: one of the results is a variant, which no caller outside the runtime can be given.
-    """
+    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs."""
 
     def __init__(self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment) -> None:
         self.executors = [_Executor(partition, devices, env) for partition in partitions]
-        results = [item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"]
-        self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
         """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""
@@ -47,12 +42,6 @@ class DataflowPlan:
         context.return_values = [None] * self._fetch_count()
         _Run(self.executors, context, pool).run()
         return context.return_values
-
-    def after_fork(self) -> None:
-        """Put things in order in a forked child."""
-        for executor in self.executors:
-            for runner in executor.runners:
-                runner.after_fork()
 
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
         """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
@@ -103,46 +92,41 @@ class _Run:
         try:
             while True:
                 with self._lock:
-                    while not self._ready and self._in_flight:
-                        self._wake.wait()
+                    idle = not self._ready and self._in_flight
+                if idle:
+                    with self._pool.waiting(), self._lock:
+                        while not self._ready and self._in_flight:
+                            self._wake.wait()
+                with self._lock:
                     if not self._ready:
+                        if self._in_flight:
+                            continue
                         break
                     executor, propagator, tagged = self._ready.popleft()
                     more = bool(self._ready)
                 if more and self._pool.num_threads > 1 and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS:
                     with self._lock:
                         self._in_flight += 1
-                    self._pool.schedule(lambda e=executor, p=propagator, t=tagged: self._on_pool(e, p, t))  # type: ignore[misc]
-                else:
-                    self._process(executor, propagator, tagged)
-        except BaseException as error:  # an interrupt while it waited: what the step began must end before the step does
-            self._fail(error)
-            self._drain()
+                    if self._pool.offer(lambda e=executor, p=propagator, t=tagged: self._on_pool(e, p, t)):  # type: ignore[misc]
+                        continue
+                    with self._lock:
+                        self._in_flight -= 1
+                self._process(executor, propagator, tagged)
         finally:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
-            # not kept: its traceback holds this frame, and a ring of them everything of the step until a garbage collection
-            failure, self.error = self.error, None
-            try:
-                raise failure
-            finally:
-                del failure
+            raise self.error
         if not all(propagator.done for propagator in self._propagators):
             raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
 
     def run_quietly(self) -> None:
-        """`run` for a pool: the error stays in `error`."""
+        """`run` on a thread of its own: the error stays in `error`."""
         try:
-            self.run()
+            with self._pool.working():
+                self.run()
         except BaseException as error:  # kept for who waits
-            self.error = error.with_traceback(None)
-
-    def _drain(self) -> None:
-        """Wait for what the pool and waiting kernels still have of a failed step."""
-        with self._lock:
-            while self._in_flight:
-                self._wake.wait()
+            self.error = error
 
     def _on_pool(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         try:

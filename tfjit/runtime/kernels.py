@@ -6,13 +6,11 @@ from tfjit.runtime import (
     function_kernels,
     python_kernels,
     queues,
+    reader_kernels,
     stacks,
     state_kernels,
     table_kernels,
-    tensor_array_kernels,
-    tensor_list_kernels,
     transfer_kernels,
-    variant_kernels,
 )
 
 __all__ = [
@@ -21,11 +19,9 @@ __all__ = [
     "function_kernels",
     "python_kernels",
     "queues",
+    "reader_kernels",
     "stacks",
     "state_kernels",
     "table_kernels",
-    "tensor_array_kernels",
-    "tensor_list_kernels",
     "transfer_kernels",
-    "variant_kernels",
 ]

@@ -95,7 +95,7 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         whole.append(time.perf_counter() - start)
     layout, scope = step.layout, instance.__globals__
     ticks_per_us = walker.ticks_per_second() * 1e-6
-    stamps = {k: np.zeros(len(stretch.rows) + 1, np.int64) for k, stretch in enumerate(layout.stretches)}
+    stamps = {k: np.zeros(1 + 2 * len(stretch.rows), np.int64) for k, stretch in enumerate(layout.stretches)}
     python_kernels = {f"k{position}": instruction for position, instruction in _python_segments(layout)}
     elapsed: dict[str, list[float]] = {name: [] for name in python_kernels}
     rows: dict[int, list[np.ndarray]] = {k: [] for k in stamps}
@@ -106,9 +106,11 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         for name, kernel in kept.items():
             scope[name] = _timed(kernel, elapsed[name])
         for _ in range(count):
+            for buffer in stamps.values():
+                buffer[:] = 0
             run()
             for k, buffer in stamps.items():
-                rows[k].append(np.diff(buffer))
+                rows[k].append(buffer[1::2].copy())
     finally:
         for k in stamps:
             walker.set_trace(scope[f"t{k}"], 0)

@@ -13,7 +13,6 @@ import os
 import queue
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from tfjit.framework import errors, pace
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, build_calls, sources
-from tfjit.runtime.forking import release_lock
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan_budget import NODE_BYTES
@@ -181,22 +179,6 @@ class Variant:
         slow, self._slow_runs = self._slow_runs, 0
         return _HURRIED_SHARE if slow else _SHARE
 
-    def release(self) -> None:
-        """Let go of what ran for the session, which is closed and runs no more; what was lowered and called can still be read."""
-        with self._lock:
-            self._later = None
-            self.step = self.inline = self.dataflow = None
-        for partition in self.partitions:
-            partition.graph.dissolve()
-        self.compile_done.set()
-
-    def after_fork(self) -> None:
-        """Put things in order in a forked child."""
-        release_lock(self._lock)
-        for part in (self.step, self.dataflow):
-            if part is not None:
-                part.after_fork()
-
     def charge(self) -> None:
         """Tell the session what this variant holds."""
         session, step, lowered = self.plan.session, self.step, self.lowered
@@ -244,10 +226,10 @@ class Variant:
                 self.lowered = plan.lower(self.partitions[0].graph, self.feed_shapes)
             except NotStatic as why:
                 self.dynamic_reason = str(why)
+        if self.dynamic_reason and session.config is not None and session.config.run_graph_mode:
+            log.warning("run_graph_mode: the dataflow executor runs plan %s: %s", plan.name, self.dynamic_reason)
 
     def _optimize_and_upgrade(self) -> None:
-        if self.plan.session.closed:
-            return
         try:
             self._optimize()
             if self.lowered is None:
@@ -265,8 +247,6 @@ class Variant:
         return Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
 
     def _upgrade(self) -> None:
-        if self.plan.session.closed:
-            return
         try:
             assert self.lowered is not None
             with self._timed():
@@ -280,23 +260,12 @@ class Variant:
         known = set(soon)
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
             # in two parts: what is shared is compiled first, and its step need not wait for the rest
-            self._when_ready(soon, Variant._swap_early, all_of_them)
+            store.when_ready(soon, lambda: self._submit(lambda: self._swap_early(all_of_them)))
         else:
             self._await(all_of_them)
 
     def _await(self, wanted: list[KernelSource]) -> None:
-        self._when_ready(wanted, Variant._swap, wanted)
-
-    def _when_ready(self, sources: list[KernelSource], job: Callable[..., None], *args: Any) -> None:
-        """Submit the job once the sources are settled, unless nobody has the variant any more: waiting code must not keep a session."""
-        found = weakref.ref(self)
-
-        def submit() -> None:
-            variant = found()
-            if variant is not None:
-                variant._submit(lambda: job(variant, *args))
-
-        store.when_ready(sources, submit)
+        store.when_ready(wanted, lambda: self._submit(lambda: self._swap(wanted)))
 
     def _swap_early(self, wanted: list[KernelSource]) -> None:
         store.load(wanted)  # what the disk has
@@ -326,8 +295,8 @@ class Variant:
                 self.charge()
 
     def _fail(self, error: BaseException) -> None:
-        if not self.plan.session.closed:  # else it was in the way of the closing, and would keep what that frees
-            self.failure = error
+        self.failure = error
+        if not self.plan.session.closed:
             log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
         self.compile_done.set()
 
@@ -369,11 +338,7 @@ class Variant:
                 return step.run(values, context)
             except Reroute as why:
                 log.debug("plan %s: %s", self.plan.name, why)
-        dataflow = self._dataflow()
-        results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
-        if dataflow.gives_variant:
-            raise errors.InternalError(None, None, "Tensorflow type 21 not convertible to numpy dtype.")
-        return results
+        return self._dataflow().run(values, context, pool if pool is not None else self.plan.session.pool())
 
     def _dataflow(self) -> DataflowPlan:
         with self._lock:
@@ -396,6 +361,7 @@ class Plan:
         self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
+        self.observed_steps = 0
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -435,23 +401,15 @@ class Plan:
                     self.session.budget.forget(dropped)
             return found
 
-    def after_fork(self) -> None:
-        """Put things in order in a forked child."""
-        release_lock(self._lock)
-        for variant in self.variants.values():
-            variant.after_fork()
-
     def drop(self, variant: Variant) -> None:
         """Let go of a variant: its shapes are built anew when they come again."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
 
-    def drop_all(self) -> list[Variant]:
-        """Let go of every variant; returns them."""
-        dropped = list(self.variants.values())
-        for variant in dropped:
+    def drop_all(self) -> None:
+        """Let go of every variant."""
+        for variant in list(self.variants.values()):
             self.drop(variant)
             self.session.budget.forget(variant)
-        return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
         """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.
@@ -471,4 +429,8 @@ class Plan:
     def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
         """One step. values: as `check` takes them. pool: for what a static step does not serve; None takes the session's first."""
         arrays = self.check(values)
-        return self.variant(tuple([getattr(a, "shape", ()) for a in arrays])).run(arrays, context, pool)
+        variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
+        if pool is None or pool.slots is None:
+            return variant.run(arrays, context, pool)
+        with pool.working():
+            return variant.run(arrays, context, pool)

@@ -33,13 +33,14 @@ def plan_runner(session: DirectSession, plan: Plan, feeds: Sequence[str], fetche
 
 def _in_plan_order(session: DirectSession, plan: Plan, pool_index: int) -> Runner:
     variants = plan.variants
+    bounded = session.pool(pool_index).slots is not None
     dtypes = plan.np_dtypes
 
     def slow(values: Sequence[Any]) -> list[Any]:
         session.check_open()
-        return plan.run(values, pool=session.pool(pool_index) if pool_index else None)
+        return plan.run(values, pool=session.pool(pool_index) if pool_index or bounded else None)
 
-    if any(dtype is None for dtype in dtypes):
+    if any(dtype is None for dtype in dtypes) or bounded:
         return slow
     if len(dtypes) == 1:
         dtype0 = dtypes[0]

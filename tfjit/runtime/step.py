@@ -4,6 +4,9 @@ Compiled instructions that follow each other are one *stretch*: one call of the 
 code addresses and argument blocks. Python kernels stand between stretches. The generated function only fetches what a stretch
 needs (fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
 
+A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a `while` or `if` of the generated function,
+with stretches and Python kernels inside.
+
 Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*; concurrent runs of one step each
 take an instance from a free list.
 """
@@ -25,11 +28,11 @@ from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.intraop import IntraOpPool
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource, Source
-from tfjit.runtime import bundles
+from tfjit.runtime import bundles, jumps
 from tfjit.runtime.arena import SHARED_BYTES, Arena, ArenaPool, Placement
 from tfjit.runtime.device import Device
-from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node, kernel_error
+from tfjit.runtime.lifetimes import Lifetimes
 from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
 from tfjit.runtime.memory import RECYCLE_BYTES, Interval, OutputRecycler, align, lay_out
 from tfjit.runtime.op_kernel import OpContext, StepContext
@@ -48,7 +51,7 @@ class StepEnvironment:
     """What a step needs from its session. addresses: compiled entries of a source, or None.
 
     threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
-    bundles: whether launches that do not depend on each other may run at the same time. compiles: whether new code may be compiled.
+    bundles: whether launches that do not depend on each other may run at the same time.
     """
 
     device: Device
@@ -59,7 +62,6 @@ class StepEnvironment:
     arenas: ArenaPool
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
     bundles: bool = True
-    compiles: bool = True
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ class _Stretch:
     """Consecutive compiled launches. rows: (address of code, first word of the argument block, chunks).
 
     owners: for each row the launches it runs, several of a bundle. instructions: those served here; one with empty outputs may have no
-    launch. locked: the variable whose lock the stretch holds. end: the position behind its last slot.
+    launch. locked: the variable whose lock the stretch holds. end: the position behind its last slot. loops: whether something repeats.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
@@ -97,6 +99,7 @@ class _Stretch:
     cost_ns: float = 0.0
     index: int = 0
     end: int = 0
+    loops: bool = False
 
 
 class Step:
@@ -114,8 +117,8 @@ class Step:
         self._lock = threading.Lock()
         self._layout = _Layout(lowered, env)
         self.native = bool(self._layout.stretches)
-        # a loop's kernel looks at the run's cancellation
-        self.needs_context = any(i.node.op == "_Loop" or (i.serving == "runtime" and self.call(i) is None) for i in lowered.instructions)
+        # a loop looks at the run's cancellation
+        self.needs_context = lowered.has_loops or any(i.serving == "runtime" and self.call(i) is None for i in lowered.instructions)
         self._walk = walker.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = self._layout.generate()
@@ -130,6 +133,8 @@ class Step:
 
     def serving(self, instruction: Instruction) -> str:
         """How this step serves an instruction: "native" or what its lowering says."""
+        if instruction.role is not None:
+            return "native" if self._layout.is_native(instruction) else "Python"
         return "native" if self.call(instruction) is not None else instruction.serving
 
     @property
@@ -162,10 +167,6 @@ class Step:
         """The compiled code that serves an instruction here; None where a Python kernel does."""
         return self._layout.calls.get(id(instruction))
 
-    def after_fork(self) -> None:
-        """Put things in order in a forked child."""
-        release_lock(self._lock)
-
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
         """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
         instance = self.instance()
@@ -184,9 +185,7 @@ class Step:
             scope = self._layout.instance_scope()
         scope["walk"] = self._walk
         exec(self._code, scope)
-        # neither stays among its functions' globals, where it would close a ring: an instance goes when it is let go of
-        make, placement = scope.pop("make"), scope.pop("placement")
-        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
+        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = scope["make"]()
         return step
 
 
@@ -198,7 +197,7 @@ class _Layout:
         self.env = env
         self.calls: dict[int, NativeCall] = {}  # id(instruction) -> what serves it, where that is compiled code
         self.stretches: list[_Stretch] = []
-        self.segments: list[_Stretch | tuple[int, Instruction]] = []
+        self.segments: list[_Stretch | tuple[int, Instruction]] = []  # what is not in a stretch by its slot, markers too
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
         self.scope: dict[str, Any] = {}  # names of the generated code that all instances share
         self.words: list[int] = []
@@ -210,11 +209,14 @@ class _Layout:
         self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._moved = False  # while code is generated: a Python kernel may have given a variable another buffer
+        self._cases: list[tuple[str, int]] = []  # while code is generated, of each branch that is open: its number's name, the case
         self._choose()
+        self._jumping = jumps.compiled_constructs(lowered.instructions, self.calls)
         # without the pool itself, which a step that has no compiled code never makes
         self._bundle_threads = min(env.threads, available_cpus()) if env.bundles and self.calls else 1
         self.slots = bundles.plan(lowered, self.calls, self._bundle_threads)
-        self._last = self._last_uses()
+        self.lives = Lifetimes(lowered, self.slots, self.calls)
+        self._last = self.lives.last
         self._place_buffers()
         # in-place chains stand under several values but are one interval
         lives = {id(life): life for life in self._buffers.values()}
@@ -229,6 +231,11 @@ class _Layout:
                 if call is not None and all(self._is_loaded(source) for source in call.sources()):
                     self.calls[id(instruction)] = call
                     break
+        # a value that several instructions write is all theirs or all Python's
+        mixed = {i.outputs[0].index for i in self.lowered.instructions if i.moves and id(i) not in self.calls}
+        for instruction in self.lowered.instructions if mixed else ():
+            if instruction.moves and instruction.outputs[0].index in mixed:
+                self.calls.pop(id(instruction), None)
 
     def _is_loaded(self, source: KernelSource) -> bool:
         if source not in self._addresses:
@@ -238,33 +245,26 @@ class _Layout:
             self._addresses[source] = found
         return True
 
-    def _is_native(self, instruction: Instruction) -> bool:
-        return id(instruction) in self.calls
-
-    def _last_uses(self) -> dict[int, int]:
-        """By root value: the position of the slot that makes or uses it last; of what is fetched, behind all of them."""
-        last: dict[int, int] = {}
-        for position, members in enumerate(self.slots):
-            for instruction in members:
-                for value in (*instruction.outputs, *instruction.inputs):
-                    last[value.root.index] = position
-        for value in self.lowered.fetches:
-            last[value.root.index] = len(self.slots)
-        return last
+    def is_native(self, instruction: Instruction) -> bool:
+        """Whether a stretch has it."""
+        return id(instruction) in self.calls or id(instruction.construct) in self._jumping
 
     def _place_buffers(self) -> None:
         """Lives are counted in slots: what the members of a bundle read and write is alive at the same time."""
-        fetched_roots = {value.root.index for value in self.lowered.fetches}
+        fetched_roots = {self.lives.root(value).index for value in self.lowered.fetches}
         for position, members in enumerate(self.slots):
             breathe()
             given: list[Interval] = []  # to outputs of this slot: two of them never share
             for instruction in members:
-                if self._is_native(instruction):
+                if id(instruction) in self.calls:
                     self._place_outputs(position, instruction, fetched_roots, given)
 
     def _place_outputs(self, position: int, instruction: Instruction, fetched_roots: set[int], given: list[Interval]) -> None:
         for slot, value in enumerate(instruction.outputs):
             if value.storage != "buffer" or value.base is not None:
+                continue
+            value = self.lives.root(value)
+            if value.index in self._buffers or value.index in self.fresh:
                 continue
             if value.index in fetched_roots and value.shape != ():
                 self.fresh[value.index] = value
@@ -283,14 +283,14 @@ class _Layout:
         None."""
         value = instruction.outputs[slot]
         for output, index in self.calls[id(instruction)].in_place:
-            source = instruction.inputs[index].root
+            source = self.lives.root(instruction.inputs[index])
             life = self._buffers.get(source.index)
             if (
                 output == slot
                 and life is not None
                 and self._last[source.index] == position == life.last
                 and source.index not in fetched_roots
-                and sum(1 for member in self.slots[position] for v in member.inputs if v.root is source) == 1
+                and sum(1 for member in self.slots[position] for v in member.inputs if self.lives.root(v) is source) == 1
                 and align(life.nbytes) >= align(value.spec.nbytes)
             ):
                 return life
@@ -298,9 +298,13 @@ class _Layout:
 
     def _build_segments(self) -> None:
         stretch: _Stretch | None = None
+        labels = jumps.Labels()
         for position, members in enumerate(self.slots):
             instruction = members[0]
-            if self._is_native(instruction):
+            if self._goes_away(instruction):
+                if stretch is not None:
+                    stretch.end = position + 1
+            elif self.is_native(instruction):
                 locked = instruction.inputs[0] if instruction.node.op in ATOMIC else None
                 if stretch is None or stretch.locked is not None or locked is not None:
                     stretch = _Stretch(index=len(self.stretches), locked=locked)
@@ -308,6 +312,9 @@ class _Layout:
                     self.segments.append(stretch)
                 stretch.instructions.extend(members)
                 stretch.end = position + 1
+                if instruction.role is not None:
+                    self._add_jump(stretch, instruction, labels)
+                    continue
                 owned = [self._add_blocks(stretch, member) for member in members]
                 if len(members) > 1:
                     self._add_bundle(stretch, owned)
@@ -318,6 +325,28 @@ class _Layout:
             else:
                 stretch = None
                 self.segments.append((position, instruction))
+
+    def _goes_away(self, instruction: Instruction) -> bool:
+        """Whether it is a copy from a buffer to itself."""
+        if not instruction.moves or id(instruction) not in self.calls:
+            return False
+        source, target = self.lives.root(instruction.inputs[0]), self.lives.root(instruction.outputs[0])
+        return source is target
+
+    def _add_jump(self, stretch: _Stretch, marker: Instruction, labels: jumps.Labels) -> None:
+        """What a marker of a loop or branch becomes, and where earlier jumps go that were to come here."""
+        stretch.loops |= marker.role == "loop"
+        for row, target in labels.arrive(marker, len(stretch.rows)):
+            stretch.rows[row] = (target, *stretch.rows[row][1:])
+        for jump in labels.leave(marker, len(stretch.rows)):
+            block = len(self.words)
+            self.words.extend((0,) * STATUS_WORDS)
+            if jump.test is not None:
+                word = len(self.words)
+                self.words += (0, *jump.test)
+                self._point_at(stretch, word, marker.inputs[0], 0)
+            stretch.rows.append((jump.target, block, jump.kind))
+            stretch.owners.append([])
 
     def _code(self, launch: Launch) -> int:
         return self._addresses[launch.source][launch.entry]
@@ -368,8 +397,6 @@ class _Layout:
             self.words[word] = call.constants[pointer.index].ctypes.data + pointer.offset
         elif pointer.kind == "temp":
             self.arena_words.append((word, self._temps[id(instruction), pointer.index].offset + pointer.offset))
-        elif pointer.kind == "cancel":
-            stretch.patches.append(_Patch("flag", word, pointer.offset))
         elif pointer.kind == "state":
             make = find_initial_state(instruction.node.op)
             assert make is not None, f"{instruction.node.op} has no initial state"
@@ -378,9 +405,10 @@ class _Layout:
             self.words[word] = state.ctypes.data + pointer.offset
         else:
             value = (instruction.inputs if pointer.kind == "in" else instruction.outputs)[pointer.index]
-            self._point_at(stretch, word, value.root, pointer.offset)
+            self._point_at(stretch, word, value, pointer.offset)
 
-    def _point_at(self, stretch: _Stretch, word: int, root: Value, offset: int) -> None:
+    def _point_at(self, stretch: _Stretch, word: int, value: Value, offset: int) -> None:
+        root = self.lives.root(value)
         if root.storage == "const":
             assert root.array is not None
             array = np.require(root.array, requirements=["C", "A"])
@@ -405,10 +433,10 @@ class _Layout:
         return name
 
     def generate(self) -> str:
-        """The text of `make(placement)`, which returns the instance's step function."""
+        """The text of `make()`, which returns the instance's step function."""
         source = Source()
         variables = self._variables()
-        with source.block("def make(placement):"):
+        with source.block("def make():"):
             if variables:
                 source.line(f"seen = {' = '.join(variables)} = None")
             with source.block("def step(feeds, context):"):
@@ -443,25 +471,28 @@ class _Layout:
         self._moved = False
         made: set[int] = set()
         dying = self._python_made()
-        if any(patch.array == "flag" for stretch in self.stretches for patch in stretch.patches):
+        if any(stretch.loops for stretch in self.stretches):
             source.line("flag = context.cancellation.poll_flag()")
         for segment in self.segments:
             if isinstance(segment, _Stretch):
                 self._emit_stretch(source, segment, known, made)
                 position = segment.end
             else:
-                self._emit_python(source, *segment, known)
+                if segment[1].role is not None:
+                    self._emit_marker(source, *segment, known, made)
+                else:
+                    self._emit_python(source, *segment, known)
                 position = segment[0] + 1
             self._emit_release(source, position, dying)
         self._emit_return(source, known)
 
     def _python_made(self) -> list[tuple[int, str]]:
         """(last use, name in the generated code) of every array that a Python kernel makes, the first to die at the end."""
-        found = []
+        found: set[tuple[int, str]] = set()
         for instruction in self.lowered.instructions:
-            if not self._is_native(instruction):
+            if not self.is_native(instruction):
                 made = (v for v in instruction.outputs if v.storage in ("object", "buffer") and v.base is None)
-                found += [(self._last[v.index], f"x{v.index}") for v in made]
+                found.update((self._last[v.index], f"x{v.index}") for v in made)
         return sorted(found, reverse=True)
 
     def _emit_release(self, source: Source, position: int, dying: list[tuple[int, str]]) -> None:
@@ -481,7 +512,7 @@ class _Layout:
         """By name in the generated code: a value of each variable of the step, and whether compiled code assigns it."""
         found: dict[str, tuple[Value, bool]] = {}
         for instruction in self.lowered.instructions:
-            if self._is_native(instruction) and instruction.node.op in ASSIGNMENTS:
+            if self.is_native(instruction) and instruction.node.op in ASSIGNMENTS:
                 found[self._variable_name(instruction.inputs[0])] = (instruction.inputs[0], True)
         roots = [value.root for instruction in self.lowered.instructions for value in instruction.inputs]
         roots += [value.root for value in self.lowered.fetches if value.root.storage == "variable"]
@@ -498,6 +529,7 @@ class _Layout:
         """
         if not variables:
             return
+        conditional = self._conditional_variables()
         self.scope["reroute"], self.scope["buffers"] = _reroute, BUFFERS
         source.line("now = buffers[0]")
         with source.block("if now != seen:"):
@@ -506,10 +538,19 @@ class _Layout:
                 shape = f"shape{value.index}"
                 self.scope[shape] = value.shape
                 source.line(f"{name} = var_{name}.value")
-                test = f"{name} is None or" if assigned else f"{name} is not None and"
+                test = f"{name} is None or" if assigned or name in conditional else f"{name} is not None and"
                 source.line(f"if {test} {name}.shape != {shape}: reroute(var_{name}, {shape})")
                 source.line(f"if {name} is None: now = None")
             source.line("seen = now")
+
+    def _conditional_variables(self) -> set[str]:
+        """Those that only stretches' loops and branches use: whether they need a value only the dataflow executor finds out."""
+        always: set[str] = set()
+        sometimes: set[str] = set()
+        for instruction in self.lowered.instructions:
+            names = [self._variable_name(v.root) for v in instruction.inputs if v.root.storage in ("variable", "handle")]
+            (sometimes if self.is_native(instruction) and instruction.construct is not None else always).update(names)
+        return sometimes - always
 
     def _emit_variable(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """The name of the variable's buffer, fetched anew when something may have assigned it since the last look.
@@ -529,17 +570,16 @@ class _Layout:
     def _emit_stretch(self, source: Source, stretch: _Stretch, known: set[str], made: set[int]) -> None:
         arrays: list[str] = []
         for instruction in stretch.instructions:
-            for value in instruction.outputs:
-                root = value.root
-                if root.index in self.fresh and root.index not in made:
-                    made.add(root.index)
-                    self._emit_fresh(source, root)
+            self._emit_outputs(source, instruction, made)
         self._emit_stretch_variables(source, stretch, known)
         for patch in stretch.patches:
             if patch.array not in arrays:
                 arrays.append(patch.array)
         k = stretch.index
+        if stretch.loops:
+            arrays.append("flag")
         self.scope[f"arrays{k}"] = arrays
+        self.scope["native_failure"] = self._native_failure
         call = ", ".join([f"t{k}", *arrays])
         if stretch.locked is not None:  # other runs of this and other plans may add to the variable too
             lock = f"lock_{self._variable_name(stretch.locked)}"
@@ -550,6 +590,49 @@ class _Layout:
         else:
             source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
+
+    def _emit_outputs(self, source: Source, instruction: Instruction, made: set[int]) -> None:
+        for value in instruction.outputs:
+            root = self.lives.root(value)
+            if root.index in self.fresh and root.index not in made:
+                made.add(root.index)
+                self._emit_fresh(source, root)
+
+    def _emit_marker(self, source: Source, position: int, marker: Instruction, known: set[str], made: set[int]) -> None:
+        """A loop or branch in which some Python kernel stands."""
+        construct = marker.construct
+        assert construct is not None
+        if marker.role in ("loop", "branch"):
+            inside = self.slots[position : self.lives.ends[id(construct)]]
+            for instruction in (member for members in inside for member in members):
+                if id(instruction) in self.calls:
+                    self._emit_outputs(source, instruction, made)
+                elif instruction.serving == "runtime":
+                    self._moved = True
+        known.clear()  # whether and how often what follows runs is not known
+        if marker.role == "loop":
+            self.scope["stop_if_cancelled"] = _stop_if_cancelled
+            source.begin("while True:")
+            source.line("stop_if_cancelled(context)")
+        elif marker.role == "test":
+            source.line(f"if not {self._expression(source, marker.inputs[0], known, marker.node.name)}: break")
+        elif marker.role == "branch":
+            expression = self._expression(source, marker.inputs[0], known, marker.node.name)
+            number = f"b{position}"
+            source.line(f"{number} = {f'not {expression}' if construct.boolean else f'int({expression})'}")
+            self._cases.append((number, 0))
+            source.begin(f"if {number} == 0:" if construct.cases > 1 else "if True:")
+            source.line("pass")
+        elif marker.role == "case":
+            number, case = self._cases.pop()
+            self._cases.append((number, case + 1))
+            source.end()
+            source.begin(f"elif {number} == {case + 1}:" if case + 2 < construct.cases else "else:")
+            source.line("pass")
+        else:
+            if marker.role == "join":
+                self._cases.pop()
+            source.end()
 
     def _emit_stretch_variables(self, source: Source, stretch: _Stretch, known: set[str]) -> None:
         tests = Source()
@@ -581,7 +664,7 @@ class _Layout:
 
     def _expression(self, source: Source, value: Value, known: set[str], reader: str = "") -> str:
         """An ndarray expression for a value, for Python kernels."""
-        root = value.root
+        root = self.lives.root(value)
         if root.storage == "const":
             name = f"c{value.index}"
             assert root.array is not None
@@ -643,16 +726,14 @@ class _Layout:
                 try:
                     outputs = compute(op_context, inputs)
                 except Exception as error:
-                    raise kernel_error(error, op, node.name, inputs) from _cause(error)
+                    raise kernel_error(error, op, node.name, inputs) from error
                 return _apart(outputs, inputs) if reads_variable else outputs
 
             return run_runtime
         spec = instruction.spec
-        if node.op == "_Loop":
-            return self._interpreted_loop(instruction)
         make = find_initial_state(node.op)
         if make is not None:
-            state = self.env.session.node_state(node.name, lambda: make(spec))
+            state = self.env.session.node_state(instruction.node.name, lambda: make(spec))
             spec = type(spec)(spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state)
         planned = bool(self.stretches)
 
@@ -660,7 +741,7 @@ class _Layout:
             try:
                 outputs = compute(spec, inputs)
             except Exception as error:
-                raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
+                raise kernel_error(error, node.op, node.name, inputs) from error
             if planned or reads_variable:
                 # arena memory is reused and variables are updated in place: nothing may keep a view of them; compiled code wants C order
                 outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
@@ -668,28 +749,12 @@ class _Layout:
 
         return run_reference
 
-    def _interpreted_loop(self, instruction: Instruction) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
-        """A loop whose kernel is not there yet."""
-        from tfjit.runtime.loops import run_loop
-
-        node, spec, env = instruction.node, instruction.spec, self.env
-
-        def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
-            assert context is not None
-            try:
-                # arena memory is reused and variables are updated in place: nothing may keep a view of them
-                return [np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)]
-            except Exception as error:
-                raise kernel_error(error, node.op, node.name, inputs) from error
-
-        return run
-
     def _emit_return(self, source: Source, known: set[str]) -> None:
         results: list[str] = []
         returned: dict[int, str] = {}
         self.scope["own"] = _own
         for value in self.lowered.fetches:
-            root = value.root
+            root = self.lives.root(value)
             if value.index in returned:
                 results.append(returned[value.index])
                 continue
@@ -716,7 +781,7 @@ class _Layout:
 
     def _result_of_body(self, source: Source, value: Value, known: set[str]) -> str:
         """What a body returns to its caller's step: constants and arguments as they are (nobody writes them), other memory copied."""
-        root = value.root
+        root = self.lives.root(value)
         if value.storage == "handle":
             return f"var_{self._variable_name(root)}"
         text = self._expression(source, value, known)
@@ -729,6 +794,8 @@ class _Layout:
 
     def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
+        if result < 0:
+            raise _cancelled()
         row = result - 1
         failed: list[tuple[_Owned, int, int]] = []
         for one in self.stretches[stretch].owners[row]:
@@ -758,7 +825,7 @@ class _Layout:
             words[word] = address + 8 * block
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
-        scope["w"], scope["constants"], scope["native_failure"] = words, self.constants, self._native_failure
+        scope["w"], scope["constants"] = words, self.constants
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
@@ -767,21 +834,25 @@ class _Layout:
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
                 patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
                 costs=[int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns) for owned in stretch.owners],
-                release_gil=stretch.cost_ns > KEEP_GIL_NS,
+                release_gil=stretch.loops or stretch.cost_ns > KEEP_GIL_NS,
+                cancel_array=index.get("flag", -1),
                 pool=pool.state_address if pool is not None else 0,
             )
             scope[f"t{k}"] = table.words
         return scope
 
 
+def _cancelled() -> errors.OpError:
+    return errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`.")
+
+
+def _stop_if_cancelled(context: StepContext) -> None:
+    if context.cancellation.cancelled:
+        raise _cancelled()
+
+
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >= 1 << 63 else word
-
-
-def _cause(error: Exception) -> Exception | None:
-    """What to raise an error from that `kernel_error` makes of this one, and that may be this very one: as its own cause it would live,
-    and its traceback's frames with it, until a garbage collection."""
-    return None if isinstance(error, errors.OpError) else error
 
 
 def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,164 @@
+"""Bodies of loops and branches made ready to be lowered with the graph around them: copies for the shapes and constants of one use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework.attrs import FuncRef
+from tfjit.framework.errors import OpError
+from tfjit.framework.shape import TensorShape
+from tfjit.passes.context import PassContext, RunSpec
+from tfjit.passes.control_edges import drop_control_edges
+from tfjit.passes.cse import eliminate_common_subexpressions
+from tfjit.passes.fold import fold_constants
+from tfjit.passes.functions import CASES, IFS, WHILES, Function
+from tfjit.passes.prune import prune
+from tfjit.passes.rewrite import constant, is_static, tensor_shape
+from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.simplify import simplify
+from tfjit.passes.view import SOURCE, DataflowGraph, Node
+
+if TYPE_CHECKING:
+    from tfjit.passes.context import Pass
+
+
+class _Unspecialized(Exception):
+    """A loop or branch keeps its functions; the text says why."""
+
+
+def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Give each While, If and Case whose inputs' shapes are known bodies of its own, and optimize them like any graph.
+
+    Before:  y = While(x<3,3>, cond, body)      After:  the same node, and `graph.graph["bodies"]["y"]` = (cond's graph, body's graph)
+    The graphs are those of a While's condition and body, of an If's branches for true and false, of a Case's branches by number. In them
+    the shapes of arguments are known, constants that reach them from outside are Const nodes, and what can be fused is.
+    Keeps: the graph; `lower` takes the bodies along or leaves the node to its kernel. Needs: `infer_shapes`, `inline_functions`.
+    """
+    nodes = [graph.node(name) for name in graph.topological_order() if graph.node(name).op in WHILES | IFS | CASES]
+    bodies: dict[str, tuple[DataflowGraph, ...]] = {}
+    for node in nodes:
+        try:
+            bodies[node.name] = tuple(_Specializer(graph, ctx, node).bodies())
+        except (_Unspecialized, OpError) as why:
+            ctx.log(node.name, f"{node.op} is left to its kernel: {why}")
+    graph.graph["bodies"] = bodies
+
+
+class _Specializer:
+    """One node's bodies."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> None:
+        self.graph, self.ctx, self.node = graph, ctx, node
+        skipped = 0 if node.op in WHILES else 1
+        self.inputs = graph.inputs(node.name)[skipped:]
+
+    def bodies(self) -> list[DataflowGraph]:
+        """The optimized bodies, in the order of the attrs."""
+        node, library = self.node, self.graph.functions
+        attrs = node.attrs
+        if node.op in WHILES:
+            cond, body = library.body(attrs["cond"]), library.body(attrs["body"])
+            constants = {k: value for k in _unchanged(body) if (value := self._constant(k)) is not None}
+            return [self._body(cond, constants), self._body(body, constants)]
+        refs: tuple[FuncRef, ...]
+        refs = (attrs["then_branch"], attrs["else_branch"]) if node.op in IFS else tuple(attrs["branches"])
+        constants = {k: value for k in range(len(self.inputs)) if (value := self._constant(k)) is not None}
+        return [self._body(library.body(ref), constants) for ref in refs]
+
+    def _constant(self, k: int) -> np.ndarray | None:
+        src, slot = self.inputs[k]
+        value = constant(self.graph, self.ctx, src, slot)
+        return value if isinstance(value, np.ndarray) and value.dtype != object else None
+
+    def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
+        body = function.graph.copy()
+        body.graph.pop("bodies", None)
+        for k, arg in function.args.items():
+            src, slot = self.inputs[k]
+            mine, shape, variable = body.node(arg.name), tensor_shape(self.graph, src, slot), self.ctx.handles.get((src, slot))
+            if arg.output_dtypes[0].name != "resource" and not is_static(shape):
+                raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
+            mine.output_shapes = (shape,)
+            if variable is not None:
+                mine.attrs["_variable_shape"] = TensorShape(variable)
+        for node in body.op_nodes():
+            if not node.assigned_device:
+                node.assigned_device = self.node.assigned_device
+        ctx = PassContext(RunSpec(), replace(self.ctx.options, passes=None, partition_passes=None))
+        for k, value in constants.items():
+            if k in function.args:
+                _replace_argument(body, ctx, body.node(function.args[k].name), value)
+        for pass_ in body_passes():
+            if pass_.__name__ not in self.ctx.options.disabled:
+                ctx.current = pass_.__name__
+                pass_(body, ctx)
+        for _, name, text in ctx.messages:
+            self.ctx.log(f"{self.node.name}/{name}" if name else self.node.name, text)
+        return body
+
+
+def body_passes() -> tuple[Pass, ...]:
+    """What is done to a body, in order; the reasons are those of the graph's own passes (pipeline.py)."""
+    from tfjit.passes.fuse import fuse
+
+    return (
+        infer_shapes,
+        simplify,
+        fold_constants,
+        simplify,
+        infer_shapes,
+        fold_constants,
+        drop_control_edges,
+        prune,
+        eliminate_common_subexpressions,
+        prune,
+        specialize_bodies,
+        fuse,
+    )
+
+
+def _unchanged(body: Function) -> list[int]:
+    """Indices of the loop variables that the body returns as they came."""
+    args = body.args
+    found = []
+    for k, (src, slot) in enumerate(body.returned):
+        while body.graph.node(src).op == "Identity":
+            src, slot = body.graph.inputs(src)[0]
+        if k in args and (src, slot) == (args[k].name, 0):
+            found.append(k)
+    return found
+
+
+def _replace_argument(body: DataflowGraph, ctx: PassContext, arg: Node, value: np.ndarray) -> None:
+    """Who takes an argument takes a constant, but for the results, where it shows that the argument stays as it is."""
+    k = arg.attrs["index"]
+    taken = [edge for edge in arg.out_edges if not edge.is_control]
+    returned = next((n for n in body.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k), None)
+    if returned is not None:
+        edge = returned.in_edges[0]
+        source: Any = body.node(edge.src)
+        while source.op == "Identity":
+            source = body.node(body.inputs(source.name)[0][0])
+        if source is arg and edge.src != arg.name:
+            body.remove_edge(edge.src, edge.dst, edge.id)
+            body.add_data_edge(arg.name, 0, returned.name, 0)
+            taken = [edge for edge in arg.out_edges if not edge.is_control]
+    taken = [edge for edge in taken if returned is None or edge.dst != returned.name]
+    if not taken:
+        return
+    name = body.new_name(f"{arg.name}/value")
+    from tfjit.framework.dtypes import as_dtype
+
+    made = body.add_node_op(name, "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=arg)
+    made.output_shapes = (value.shape,)
+    body.add_control_edge(SOURCE, made.name)
+    for edge in taken:
+        body.remove_edge(edge.src, edge.dst, edge.id)
+        body.add_data_edge(made.name, 0, edge.dst, edge.dst_input)
+
+
+__all__ = ["body_passes", "specialize_bodies"]
