@@ -71,10 +71,13 @@ def host() -> CpuFeatures:
     """The CPU this process runs on. Imports llvmlite."""
     import llvmlite.binding as llvm
 
-    features = llvm.get_host_cpu_features()
-    isa, width, registers = classify(platform.machine().lower(), frozenset(name for name, on in features.items() if on))
+    from tfjit.kernels.loader import fork_lock
+
+    with fork_lock():
+        features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+    isa, width, registers = classify(platform.machine().lower(), frozenset(feature for feature, on in features.items() if on))
     l1, l2, l3 = cache_sizes()
-    return CpuFeatures(llvm.get_host_cpu_name(), features.flatten(), isa, width, registers, l1, l2, l3)
+    return CpuFeatures(name, features.flatten(), isa, width, registers, l1, l2, l3)
 
 
 def available_cpus() -> int:

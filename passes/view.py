@@ -633,6 +633,18 @@ class DataflowGraph(nx.MultiDiGraph):
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
         return made
 
+    def dissolve(self) -> None:
+        """Let go of everything: nodes know their graph, so a graph merely dropped would hold its constants until a garbage collection.
+
+        Nobody may use the graph afterwards, nor the operations of its twin.
+        """
+        twin, self._twin = self._twin, None
+        if twin is not None:
+            for operation in twin.get_operations():
+                operation._attrs.clear()
+        self.clear()
+        self._order = self.library = None
+
     # ---- the storage
 
     def _new_node_id(self) -> int:

@@ -137,14 +137,14 @@ def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (out,)
 
 
-def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str) -> None:
+def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = "") -> None:
     limits = np.array(shape[: indices.shape[-1]], np.int64)
     bad = ((indices < 0) | (indices >= limits)).any(-1)
     if bad.any():
         first = int(np.flatnonzero(bad.reshape(-1))[0])
         row = indices.reshape(-1, indices.shape[-1])[first]
         place = ",".join(str(i) for i in np.unravel_index(first, bad.shape)) if bad.ndim else ""
-        invalid(f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} {format_shape(tuple(shape))}")
+        invalid(f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} {format_shape(tuple(shape))}{more}")
 
 
 @reference("GatherNd", "ResourceGatherNd")
@@ -158,7 +158,7 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     if depth > params.ndim:
         invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {params.ndim}")
     if indices.size:
-        _check_nd(indices, params.shape, "param shape")
+        _check_nd(indices, params.shape, "param shape", f", node name: {node.name}")
     return (params[tuple(np.moveaxis(indices, -1, 0))] if depth else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),)
 
 

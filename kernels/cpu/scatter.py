@@ -34,10 +34,11 @@ class PlaceMessage(str):
     shape: tuple[int, ...]
     target: tuple[int, ...]
     tail: str
+    more: str
 
-    def __new__(cls, shape: Sequence[int], target: Sequence[int], tail: str) -> PlaceMessage:
+    def __new__(cls, shape: Sequence[int], target: Sequence[int], tail: str, more: str = "") -> PlaceMessage:
         made = super().__new__(cls, f"indices do not index into {tail} {format_shape(tuple(target))}")
-        made.shape, made.target, made.tail = tuple(shape), tuple(target), tail
+        made.shape, made.target, made.tail, made.more = tuple(shape), tuple(target), tail, more
         return made
 
     def format(self, *args: object, **kwargs: object) -> str:
@@ -45,7 +46,7 @@ class PlaceMessage(str):
         report = (ctypes.c_int64 * (1 + self.shape[-1])).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
         place = ",".join(str(int(i)) for i in np.unravel_index(report[0], self.shape[:-1])) if self.shape[:-1] else ""
         values = ", ".join(str(value) for value in report[1:])
-        return f"indices[{place}] = [{values}] does not index into {self.tail} {format_shape(self.target)}"
+        return f"indices[{place}] = [{values}] does not index into {self.tail} {format_shape(self.target)}{self.more}"
 
 
 class SegmentMessage(str):
@@ -144,7 +145,7 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
         total, inner, *params.shape[:depth], Pointer("temp", 0), report, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
     )  # fmt: skip
     source = gather_nd_source(size, _INDEX[indices.dtype.name], depth, inner >= 48)
-    errors = {1: ("InvalidArgumentError", PlaceMessage(indices.shape, params.shape, "param shape"))}
+    errors = {1: ("InvalidArgumentError", PlaceMessage(indices.shape, params.shape, "param shape", f", node name: {spec.name}"))}
     launch = Launch(source, words, chunks=chunks, cost_ns=cost, errors=errors)
     return NativeCall((launch,), temp_bytes=(report * chunks,), bytes_moved=2 * out.nbytes + indices.nbytes)
 

@@ -365,3 +365,75 @@ print("child", status, session.run(y, {x: np.zeros(2)}).tolist())
     )
     assert done.stderr == ""
     assert done.stdout == "child 0 [1.0, 1.0]\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_child_forked_from_among_running_steps() -> None:
+    """Other threads run steps, build plans, extend graphs, wait for queues: all that stays the parent's."""
+    done = run_script(
+        GRAPH
+        + """
+import random, time
+with graph.as_default():
+    queue = tfjit.FIFOQueue(10, [tfjit.float32], shapes=[[]])
+    put, take = queue.enqueue(5.0), queue.dequeue()
+    v = tfjit.Variable(0, name="v")
+    bump = v.assign_add(1, use_locking=True)
+    init = tfjit.global_variables_initializer()
+own = tfjit.Session(graph=graph, config=tfjit.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2))
+own.run(init)
+own.run(put); own.run(take)
+stop = []
+def loop(work):
+    def run():
+        while not stop:
+            try:
+                work()
+            except (tfjit.errors.CancelledError, RuntimeError) as error:
+                assert "losed" in str(error) or "was cancelled" in str(error), error
+                return
+    threading.Thread(target=run, daemon=True).start()
+def grow():
+    with graph.as_default():
+        z = y * random.random()
+    own.run(z, {x: np.zeros(3, "f4")})
+loop(lambda: own.run([bump, y], {x: np.zeros(random.randrange(1, 50), "f4")}))
+loop(lambda: own.run(take))
+loop(grow)
+own.partial_run_setup([y], [x])
+def child():
+    assert own.run(y, {x: np.zeros(3, "f4")}).tolist() == [1] * 3
+    assert own.run(y, {x: np.zeros(77, "f4")}).tolist() == [1] * 77
+    assert own.run(bump) >= 1
+    own.run(put)
+    assert own.run(take) == 5
+    with graph.as_default():
+        z = y * 3.0
+    assert own.run(z, {x: np.zeros(2, "f4")}).tolist() == [3, 3]
+    handle = own.partial_run_setup([y], [x])
+    assert own.partial_run(handle, y, {x: np.zeros(2, "f4")}).tolist() == [1, 1]
+    own.close()
+    with tfjit.Session(graph=graph) as fresh:
+        assert fresh.run(z, {x: np.zeros(2, "f4")}).tolist() == [3, 3]
+for _ in range(4):
+    time.sleep(random.uniform(0, 0.1))
+    pid = os.fork()
+    if pid == 0:
+        import faulthandler
+        faulthandler.dump_traceback_later(30, exit=True)
+        try:
+            child()
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, status
+stop.append(True)
+own.close()
+print("end")
+"""
+    )
+    assert done.stderr == ""
+    assert done.stdout == "end\n"

@@ -14,6 +14,7 @@ from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, l
 from tfjit.client.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.fetches import FetchMapper, is_converted
 from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
+from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
@@ -77,6 +78,7 @@ class BaseSession(SessionBase):
     def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
         self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
         self._backend = None
+        self._destroyed = False
         if target is None:
             target = ""
         if not isinstance(target, (str, bytes)):
@@ -96,6 +98,7 @@ class BaseSession(SessionBase):
         self._entries: dict[Any, tuple[Entry, Any]] = {}
         self._backend = new_session(replace(options, target=self._target, config=self._config))
         self._closed = False
+        watch_for_forks(self._extend_lock, self._graph)
 
     @property
     def graph(self) -> Any:
@@ -148,7 +151,12 @@ class BaseSession(SessionBase):
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     def _extend(self) -> None:
-        """Send what is new of the graph; each node once, whoever asks."""
+        """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when all is sent: a back end that had half
+        of it would be of no more use."""
+        if self._graph.version > self._sent_version:
+            uninterrupted(self._send_new)
+
+    def _send_new(self) -> None:
         assert self._backend is not None
         graph = self._graph
         with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
@@ -327,12 +335,13 @@ class BaseSession(SessionBase):
 
     def close(self) -> None:
         """Cancel what runs, free resources; the session cannot be used afterwards. Closing twice is fine."""
-        if self._closed or self._backend is None:
+        if self._destroyed or self._backend is None:
             return
         self._closed = True
         self._entries.clear()
         self._backend.close()
         self._backend.destroy()
+        self._destroyed = True  # an interrupted close can be called again
 
     def as_default(self) -> _DefaultSession:
         """A context manager that makes this the thread's default session; leaving it does not close the session."""

@@ -21,10 +21,14 @@ from tfjit.client.global_step import (
     global_step as global_step,
 )
 
+_OPTIMIZERS: Final = (
+    *("AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer"),
+    *("MomentumOptimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer"),
+)
 _MESSAGES: Final = ("ClusterDef", "JobDef", "SaverDef", "ServerDef")
 # How a name of TensorFlow's tf.train ends or begins, and what it would take.
 _MISSING: Final = (
-    ("Optimizer", "gradients and optimizers"),
+    ("Optimizer", "optimizers of several workers"),
     ("Saver", "checkpoints"),
     ("Checkpoint", "checkpoints"),
     ("checkpoint", "checkpoints"),
@@ -48,9 +52,13 @@ def __getattr__(name: str) -> Any:
     if name in _MESSAGES:
         value = globals()[name] = getattr(importlib.import_module("tfjit.protos"), name)
         return value
+    if name in _OPTIMIZERS or name == "Optimizer":
+        home = "optimizers" if name in _OPTIMIZERS else "optimizer"
+        value = globals()[name] = getattr(importlib.import_module(f"tfjit.client.{home}"), name)
+        return value
     reason = next((f": {feature} are not supported yet" for part, feature in _MISSING if part in name), "")
     raise AttributeError(f"module 'tfjit.train' has no attribute {name!r}{reason}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MESSAGES})
+    return sorted({*globals(), *_MESSAGES, *_OPTIMIZERS, "Optimizer"})

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.memory import aligned_bytes
 
 SHARED_BYTES: Final = 1 << 16
@@ -115,6 +116,10 @@ class ArenaPool:
             arena = self._free.pop()
             with self._lock:
                 self._forget(arena)
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def _forget(self, arena: Arena) -> None:
         for placement in self._placements:

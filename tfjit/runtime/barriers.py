@@ -11,6 +11,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.dtypes import int64, string
 from tfjit.framework.shape import format_shape
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.queues import PriorityStore, Queue, resource_label, stack_components
 
@@ -127,6 +128,11 @@ class Barrier:
             closes = not self._incomplete
         if closes:
             self.ready.close()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        self.ready.after_fork()
 
     def close(self) -> None:
         """The session ends."""

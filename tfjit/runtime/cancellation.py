@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfjit.runtime.forking import release_lock
+
 
 class CancellationManager:
     """Callbacks to run when cancelled. A child is cancelled with its parent.
@@ -64,6 +66,11 @@ class CancellationManager:
             self._callbacks.clear()
         for callback in callbacks:
             callback()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child, which has none of the steps that would be told."""
+        release_lock(self._lock)
+        self._callbacks.clear()
 
     def release(self) -> None:
         """Detach from the parent (the step has ended)."""

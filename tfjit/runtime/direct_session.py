@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import weakref
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from tfjit.framework.shape import Shape
 from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
-from tfjit.runtime import optimizers, plan_record, state_kernels
+from tfjit.runtime import forking, optimizers, plan_record, state_kernels
 from tfjit.runtime import pool as inter_op
 from tfjit.runtime.arena import ArenaPool
 from tfjit.runtime.backend import BackendSession, Runner
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from tfjit.passes.view import DataflowGraph, Node
     from tfjit.runtime.executor import DataflowPlan
 
+log = logging.getLogger("tfjit.session")
+
 MAX_PLANS = 256
+_PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
 
 
@@ -84,7 +88,7 @@ class DirectSession(BackendSession):
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
-        self._running = 0
+        self._running: dict[int, int] = {}  # thread -> steps that it is in, one inside another where a kernel runs Python
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
@@ -92,6 +96,8 @@ class DirectSession(BackendSession):
         self._callable_ids = itertools.count()
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
+        forking.hold(self.graph_lock, forking.PLACED_GRAPH)
+        forking.watch(self)
         self.observer = StepObserver.for_session(self)
 
     # life
@@ -142,28 +148,51 @@ class DirectSession(BackendSession):
         DirectSessionFactory.forget(self)
 
     def destroy(self) -> None:
-        """Free plans, resources and own threads. Waits for running steps, which `close` has cancelled."""
+        """Free plans, resources and own threads. Waits for the running steps of other threads, which `close` has cancelled.
+
+        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage collection.
+        """
         for run in list(self._partial_runs.values()):  # steps that nobody continues
             run.end()
         with self._idle:
-            self._idle.wait_for(lambda: self._running == 0)
+            me = threading.get_ident()  # closing from inside a step, by a Python function that it calls
+            if not self._idle.wait_for(lambda: not self._running.keys() - {me}, _PATIENCE_S):
+                log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
         with self._plan_lock:
+            plans = list(self._plans.values())
             self._plans.clear()
             self._runners.clear()
             self._callables.clear()
             self._partial_runs.clear()
+        released = [variant for plan in plans for variant in plan.drop_all()]
+        if not self._running:
+            for variant in released:
+                variant.release()
         self.state.close()
         self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
         self.recycler.clear()
         self.arenas.clear()
         self._pools.close()
-        self.graph = None
+        with self.graph_lock:
+            graph, self.graph = self.graph, None
+        if graph is not None and not self._running:
+            graph.dissolve()
 
     def reset(self, containers: Sequence[str]) -> None:
         """Close, and clear containers of every device (none named: the default one)."""
         self.close()  # first: a step that waits for a queue is cancelled, not told that its queue has closed
         for manager in self.state.managers():
             manager.clear(tuple(containers))
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child: the steps of other threads are gone, the rest goes on."""
+        self._idle = threading.Condition()
+        self._running.clear()
+        self._partial_runs.clear()
+        forking.release_lock(self._plan_lock)
+        parts: list[forking.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
+        for part in parts:
+            part.after_fork()
 
     def check_open(self) -> None:
         """Raises CancelledError once the session is closed."""
@@ -274,18 +303,20 @@ class DirectSession(BackendSession):
         """A step's identity, rendezvous and cancellation; ended when the block is left."""
         cancellation = CancellationManager(self.cancellation)
         rendezvous = LocalRendezvous()
-        if cancellation.cancelled:
-            self.check_open()
+        thread = threading.get_ident()
         with self._idle:
-            self._running += 1
+            self.check_open()  # under the lock: who destroys waits for all that came in before
+            self._running[thread] = self._running.get(thread, 0) + 1
         try:
             yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
         finally:
+            with self._idle:
+                left = self._running.pop(thread, 1) - 1  # a child forked within the step knows nothing of it
+                if left:
+                    self._running[thread] = left
+                self._idle.notify_all()
             cancellation.release()
             rendezvous.close()
-            with self._idle:
-                self._running -= 1
-                self._idle.notify_all()
 
     # runs
 
@@ -410,6 +441,7 @@ class DirectSession(BackendSession):
         run = self._partial_runs.get(handle)
         if run is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        run.check(feeds, fetches)
         done = True
         try:
             results, done = run.step(feeds, fetches)

@@ -31,10 +31,15 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 
 
 class DataflowPlan:
-    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs."""
+    """Partitions made ready for the executor: propagation tables and a runner a node. Shared by concurrent runs.
+
+    gives_variant: one of the results is a variant, which no caller outside the runtime can be given.
+    """
 
     def __init__(self, partitions: Sequence[Partition], devices: DeviceManager, env: RunnerEnvironment) -> None:
         self.executors = [_Executor(partition, devices, env) for partition in partitions]
+        results = [item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"]
+        self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
         """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""
@@ -42,6 +47,12 @@ class DataflowPlan:
         context.return_values = [None] * self._fetch_count()
         _Run(self.executors, context, pool).run()
         return context.return_values
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        for executor in self.executors:
+            for runner in executor.runners:
+                runner.after_fork()
 
     def start(self, context: StepContext, pool: ThreadPool) -> _Run:
         """Begin a step whose feeds and fetches go through its rendezvous (a partial run); `wait` on the result."""
@@ -112,11 +123,19 @@ class _Run:
                     with self._lock:
                         self._in_flight -= 1
                 self._process(executor, propagator, tagged)
+        except BaseException as error:  # an interrupt while it waited: what the step began must end before the step does
+            self._fail(error)
+            self._drain()
         finally:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
-            raise self.error
+            # not kept: its traceback holds this frame, and a ring of them everything of the step until a garbage collection
+            failure, self.error = self.error, None
+            try:
+                raise failure
+            finally:
+                del failure
         if not all(propagator.done for propagator in self._propagators):
             raise errors.InternalError(None, None, "the step stopped with nodes that never became ready")
 
@@ -126,7 +145,13 @@ class _Run:
             with self._pool.working():
                 self.run()
         except BaseException as error:  # kept for who waits
-            self.error = error
+            self.error = error.with_traceback(None)
+
+    def _drain(self) -> None:
+        """Wait for what the pool and waiting kernels still have of a failed step."""
+        with self._lock:
+            while self._in_flight:
+                self._wake.wait()
 
     def _on_pool(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         try:

@@ -10,7 +10,10 @@ from tfjit.runtime import (
     stacks,
     state_kernels,
     table_kernels,
+    tensor_array_kernels,
+    tensor_list_kernels,
     transfer_kernels,
+    variant_kernels,
 )
 
 __all__ = [
@@ -23,5 +26,8 @@ __all__ = [
     "stacks",
     "state_kernels",
     "table_kernels",
+    "tensor_array_kernels",
+    "tensor_list_kernels",
     "transfer_kernels",
+    "variant_kernels",
 ]

@@ -280,6 +280,8 @@ class Lowering:
         op = node.op
         if op in DATAFLOW_OPS:
             raise NotStatic(f"{node.name} ({op}) is control flow")
+        if any(dtype.name == "variant" for dtype in node.output_dtypes):
+            raise NotStatic(f"{node.name} ({op}) makes a variant")
         if op in NOTHING_OPS:
             self._served(node, "nothing")
         elif op == "_Arg" and self.outer is not None:

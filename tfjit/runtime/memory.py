@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfjit.runtime.forking import release_lock
+
 ALIGNMENT = 64
 RECYCLE_BYTES = 1 << 18  # from here on a fetched array's memory comes from the recycler: a fresh mapping costs more than the kernel
 _RECYCLED_BYTES_LIMIT = 1 << 30
@@ -144,6 +146,10 @@ class OutputRecycler:
                 self._held_bytes -= size
                 if not oldest:
                     del self._free[size]
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def clear(self) -> None:
         """Free what is held."""

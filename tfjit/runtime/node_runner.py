@@ -17,9 +17,10 @@ from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
-from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
+from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel, has_variant
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import Step, StepEnvironment
 
@@ -52,6 +53,9 @@ class NodeRunner(ABC):
     def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
         """Begin; `done(outputs or exception)` is called once, from any thread."""
         raise NotImplementedError
+
+    def after_fork(self) -> None:  # noqa: B027  most have nothing to put in order
+        """Put things in order in a forked child."""
 
 
 class _Arg(NodeRunner):
@@ -161,6 +165,24 @@ class _Runtime(NodeRunner):
         self._kernel.compute(op_context, inputs, done)
 
 
+class _Moved(NodeRunner):
+    """A reference kernel over arrays of variants: it moves them about and looks into none."""
+
+    def __init__(self, node: Node, reference: Reference) -> None:
+        self._node = node
+        self._reference = reference
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        node = self._node
+        arrays = [variant_array(v) if d.name == "variant" else v for v, d in zip(inputs, node.input_dtypes, strict=True)]
+        specs = tuple(TensorSpec(d, np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True))
+        outputs = self._reference(NodeSpec(node.name, node.op, node.attrs, specs, (), {}), arrays)
+        return [
+            value[()] if dtype.name == "variant" and isinstance(value, np.ndarray) and value.shape == () else value
+            for value, dtype in zip(outputs, node.output_dtypes, strict=True)
+        ]
+
+
 class _Computed(NodeRunner):
     """A reference kernel at first, compiled code for the shapes that come again."""
 
@@ -194,6 +216,12 @@ class _Computed(NodeRunner):
         if any(isinstance(v, Variable) for v in inputs):  # updated in place: nothing may keep a view of its buffer
             outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
         return self._with_references(inputs, outputs)
+
+    def after_fork(self) -> None:
+        release_lock(self._lock)
+        for step in self._steps.values():
+            if step is not None:
+                step.after_fork()
 
     def _as_inferred(self, outputs: Sequence[Any]) -> bool:
         """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
@@ -286,6 +314,15 @@ class _Computed(NodeRunner):
         return Lowered([instruction], values, fetches, dict(enumerate(inputs)), len(inputs))
 
 
+def variant_array(value: Any) -> np.ndarray:
+    """A variant as an array of objects, of shape [] where it is a scalar."""
+    if isinstance(value, np.ndarray):
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
 def _value_dtype(dtype: DType, value: Any) -> DType:
     """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
     return as_dtype(value.dtype) if dtype.name == "resource" and isinstance(value, np.ndarray) else dtype.base_dtype
@@ -333,6 +370,8 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
     reference = find_reference(op)
+    if reference is not None and has_variant(node):
+        return _Moved(node, reference)
     if reference is None and find_native(op) is None:
         raise errors.UnimplementedError(
             None, None, f"No OpKernel was registered to support Op '{op}' used by {{{{node {node.name}}}}} on {device.name}"

@@ -4,7 +4,8 @@ A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking
 callback instead and must never hold a thread while it waits.
 
 Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference edge carries the `Variable`
-itself, a resource edge a `ResourceHandle`), or `DEAD`.
+itself, a resource edge a `ResourceHandle`), or `DEAD`. A variant scalar is the object in it (a `TensorList`, None where nothing is in
+it), a variant of another shape an array of objects.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ KernelMaker = Callable[["Node"], RuntimeKernel]
 
 _KERNELS: dict[str, RuntimeKernel] = {}
 _MAKERS: dict[str, KernelMaker] = {}
+_VARIANT_KERNELS: dict[str, RuntimeKernel] = {}
 
 
 def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKernel], SyncKernel]:
@@ -132,6 +134,17 @@ def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
     return register
 
 
+def variant_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
+    """Register what an op does with variants, where that is not what it does with numbers."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        for op_type in op_types:
+            _VARIANT_KERNELS[op_type] = RuntimeKernel(compute)
+        return compute
+
+    return register
+
+
 def _add(op_type: str, kernel: RuntimeKernel) -> None:
     if op_type in _KERNELS:
         raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
@@ -141,8 +154,15 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
 def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     """The runtime kernel of a node, or None."""
     importlib.import_module("tfjit.runtime.kernels")
+    if node.op in _VARIANT_KERNELS and has_variant(node):
+        return _VARIANT_KERNELS[node.op]
     maker = _MAKERS.get(node.op)
     return maker(node) if maker is not None else _KERNELS.get(node.op)
+
+
+def has_variant(node: Node) -> bool:
+    """Whether an input or output of a node is a variant."""
+    return any(dtype.name == "variant" for dtype in (*node.input_dtypes, *node.output_dtypes))
 
 
 def is_blocking(op_type: str) -> bool:

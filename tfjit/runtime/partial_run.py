@@ -22,7 +22,7 @@ _COUNTER = itertools.count(1)
 
 
 class PartialRun:
-    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or at the first error."""
+    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel fails."""
 
     def __init__(self, session: DirectSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
         from tfjit.passes.context import ClientRendezvous, RunSpec
@@ -40,16 +40,16 @@ class PartialRun:
                 raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
             session.place_for(RunSpec(tuple(feeds), tuple(fetches), tuple(targets)))
             self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))
-            partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
+            self._partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
         self._stack = ExitStack()
         self._context = self._stack.enter_context(session.step_context())
-        self._run = session.dataflow_plan(partitions).start(self._context, session.pool())
+        self._run = session.dataflow_plan(self._partitions).start(self._context, session.pool())
 
     def _key(self, name: str) -> str:
         return create_key(self._client.name, self._client.incarnation, self._client.name, name)
 
     def step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> tuple[list[Any], bool]:
-        """(fetched values, whether the run is over). Raises InvalidArgumentError for names that were not set up or were used before."""
+        """(fetched values, whether the run is over). Needs: `check` has passed for the same names."""
         try:
             results = self._step(feeds, fetches)
         except BaseException:
@@ -60,10 +60,11 @@ class PartialRun:
             self._run.finished.wait()
             self.end()
             if self._run.error is not None:
-                raise self._run.error
+                raise self._run.error.with_traceback(None)
         return results, over
 
-    def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+    def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
+        """Raises InvalidArgumentError for names that were not set up, were used before or miss a feed; the run goes on all the same."""
         for name, _ in feeds:
             if name not in self._feeds:
                 raise errors.InvalidArgumentError(None, None, f"The feed {name} was not specified in partial_run_setup.")
@@ -80,6 +81,8 @@ class PartialRun:
             if missing is not None:  # TensorFlow's sentence, which names the feed
                 text = f"Fetch {missing} can't be computed from the feeds that have been fed so far."
                 raise errors.InvalidArgumentError(None, None, text)
+
+    def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
         for name, value in feeds:
             self._feeds[name] = True
             self._context.rendezvous.send(self._key(name), value)
@@ -116,6 +119,8 @@ class PartialRun:
             self._context.cancellation.cancel()
             self._run.finished.wait()
         self._stack.close()
+        for partition in self._partitions:
+            partition.graph.dissolve()
 
 
 def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:

@@ -13,6 +13,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from tfjit.framework import errors, pace
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, build_calls, sources
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.plan_budget import NODE_BYTES
@@ -179,6 +181,22 @@ class Variant:
         slow, self._slow_runs = self._slow_runs, 0
         return _HURRIED_SHARE if slow else _SHARE
 
+    def release(self) -> None:
+        """Let go of what ran for the session, which is closed and runs no more; what was lowered and called can still be read."""
+        with self._lock:
+            self._later = None
+            self.step = self.inline = self.dataflow = None
+        for partition in self.partitions:
+            partition.graph.dissolve()
+        self.compile_done.set()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for part in (self.step, self.dataflow):
+            if part is not None:
+                part.after_fork()
+
     def charge(self) -> None:
         """Tell the session what this variant holds."""
         session, step, lowered = self.plan.session, self.step, self.lowered
@@ -230,6 +248,8 @@ class Variant:
             log.warning("run_graph_mode: the dataflow executor runs plan %s: %s", plan.name, self.dynamic_reason)
 
     def _optimize_and_upgrade(self) -> None:
+        if self.plan.session.closed:
+            return
         try:
             self._optimize()
             if self.lowered is None:
@@ -247,6 +267,8 @@ class Variant:
         return Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
 
     def _upgrade(self) -> None:
+        if self.plan.session.closed:
+            return
         try:
             assert self.lowered is not None
             with self._timed():
@@ -260,12 +282,23 @@ class Variant:
         known = set(soon)
         if any(source not in known and store.lookup(source) is None for source in all_of_them):
             # in two parts: what is shared is compiled first, and its step need not wait for the rest
-            store.when_ready(soon, lambda: self._submit(lambda: self._swap_early(all_of_them)))
+            self._when_ready(soon, Variant._swap_early, all_of_them)
         else:
             self._await(all_of_them)
 
     def _await(self, wanted: list[KernelSource]) -> None:
-        store.when_ready(wanted, lambda: self._submit(lambda: self._swap(wanted)))
+        self._when_ready(wanted, Variant._swap, wanted)
+
+    def _when_ready(self, sources: list[KernelSource], job: Callable[..., None], *args: Any) -> None:
+        """Submit the job once the sources are settled, unless nobody has the variant any more: waiting code must not keep a session."""
+        found = weakref.ref(self)
+
+        def submit() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(lambda: job(variant, *args))
+
+        store.when_ready(sources, submit)
 
     def _swap_early(self, wanted: list[KernelSource]) -> None:
         store.load(wanted)  # what the disk has
@@ -295,8 +328,8 @@ class Variant:
                 self.charge()
 
     def _fail(self, error: BaseException) -> None:
-        self.failure = error
-        if not self.plan.session.closed:
+        if not self.plan.session.closed:  # else it was in the way of the closing, and would keep what that frees
+            self.failure = error
             log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
         self.compile_done.set()
 
@@ -338,7 +371,11 @@ class Variant:
                 return step.run(values, context)
             except Reroute as why:
                 log.debug("plan %s: %s", self.plan.name, why)
-        return self._dataflow().run(values, context, pool if pool is not None else self.plan.session.pool())
+        dataflow = self._dataflow()
+        results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
+        if dataflow.gives_variant:
+            raise errors.InternalError(None, None, "Tensorflow type 21 not convertible to numpy dtype.")
+        return results
 
     def _dataflow(self) -> DataflowPlan:
         with self._lock:
@@ -401,15 +438,23 @@ class Plan:
                     self.session.budget.forget(dropped)
             return found
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for variant in self.variants.values():
+            variant.after_fork()
+
     def drop(self, variant: Variant) -> None:
         """Let go of a variant: its shapes are built anew when they come again."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
 
-    def drop_all(self) -> None:
-        """Let go of every variant."""
-        for variant in list(self.variants.values()):
+    def drop_all(self) -> list[Variant]:
+        """Let go of every variant; returns them."""
+        dropped = list(self.variants.values())
+        for variant in dropped:
             self.drop(variant)
             self.session.budget.forget(variant)
+        return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
         """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.runtime.forking import release_lock
+
 if TYPE_CHECKING:
     from tfjit.runtime.plan import Variant
 
@@ -50,6 +52,10 @@ class VariantBudget:
         """Its plan lets go of it."""
         with self._lock:
             self._drop(variant)
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def _grow_older(self) -> None:
         for variant in self._entries:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -17,13 +16,16 @@ from typing import Any
 
 from tfjit.framework import errors
 from tfjit.runtime.config import SINGLE_THREADED, cores, inter_op_threads
+from tfjit.runtime.forking import release_lock, watch
+
+_PATIENCE_S = 10
 
 
 class Slots:
     """So many may work at once; who waits comes by priority (higher first), then by arrival."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = self._free = count
         self._lock = threading.Lock()
         self._waiting: list[tuple[int, int, threading.Lock]] = []
         self._arrivals = itertools.count()
@@ -65,6 +67,12 @@ class Slots:
             else:
                 self._free += 1
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child, where nobody works or waits."""
+        release_lock(self._lock)
+        self._free = self._count
+        self._waiting.clear()
+
 
 class ThreadPool:
     """A fixed number of daemon threads that run jobs in order. num_threads 0 runs each job in the caller's thread.
@@ -80,18 +88,13 @@ class ThreadPool:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._lock = threading.Lock()
-        self._pid = os.getpid()
+        watch(self)
 
     def schedule(self, job: Callable[[], None]) -> None:
         """Run `job` soon on a thread of the pool. It must not raise."""
         if self.num_threads <= 0:
             job()
             return
-        if self._pid != os.getpid():  # threads do not survive a fork
-            with self._lock:
-                if self._pid != os.getpid():
-                    self._threads, self._idle, self._pid = [], 0, os.getpid()
-                    self._jobs = queue.SimpleQueue()
         self._jobs.put(job)
         if self._idle == 0 and len(self._threads) < self.num_threads:
             with self._lock:
@@ -153,11 +156,21 @@ class ThreadPool:
                 return
             job()
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child, where the threads and the steps whose jobs are queued are gone."""
+        release_lock(self._lock)
+        self._threads, self._idle, self._jobs = [], 0, queue.SimpleQueue()
+        if self.slots is not None:
+            self.slots.after_fork()
+
     def close(self) -> None:
-        """End the threads once the queued jobs are done; does not wait."""
-        for _ in self._threads:
+        """End the threads, which have nothing left to do; waits for those that are not the caller's own."""
+        threads, self._threads = self._threads, []
+        for _ in threads:
             self._jobs.put(None)
-        self._threads = []
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(_PATIENCE_S)
 
 
 _LOCK = threading.Lock()

@@ -15,6 +15,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.dtypes import enum_name
 from tfjit.runtime.cancellation import CancellationManager
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
 
 if TYPE_CHECKING:
@@ -222,6 +223,15 @@ class Queue:
             if attempt.manager is not None:
                 attempt.manager.deregister(attempt.token)
             over()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child: the steps that wait here are the parent's."""
+        release_lock(self._lock)
+        waiting = [*self._enqueues, *self._dequeues]
+        self._enqueues.clear()
+        self._dequeues.clear()
+        for attempt in waiting:
+            attempt.undo()
 
     def close(self) -> None:
         """Refuse later enqueues and cancel waiting ones; dequeues get what is left."""

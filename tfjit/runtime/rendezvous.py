@@ -120,3 +120,4 @@ class LocalRendezvous(Rendezvous):
         with self._lock:
             self._values.clear()
             self._waiters.clear()
+            self._error = None  # its traceback may hold who holds this rendezvous

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV, Env
+from tfjit.runtime.forking import Forked, release_lock
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -134,6 +135,15 @@ class ResourceManager:
         for resource in dropped:
             _close(resource)
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for resource in self:
+            if isinstance(resource, Variable):
+                release_lock(resource.lock)
+            elif isinstance(resource, Forked):
+                resource.after_fork()
+
     def __iter__(self) -> Iterator[Any]:
         with self._lock:
             return iter(list(self._resources.values()))
@@ -235,6 +245,12 @@ class SessionState:
                 if found is None:
                     found = self._node_objects[name] = make()
         return found
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for manager in self.managers():
+            manager.after_fork()
 
     def close(self) -> None:
         """Free states, and resources unless other sessions may use them."""

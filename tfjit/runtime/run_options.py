@@ -116,11 +116,18 @@ def _with_deadline(step: Any, context: StepContext, timeout_ms: int, clock: Cloc
 
     thread = threading.Thread(target=work, name="tfjit-deadline", daemon=True)
     thread.start()
-    if not clock.wait(finished, timeout_ms / 1000):
+    try:
+        late = not clock.wait(finished, timeout_ms / 1000)
+    except BaseException:  # an interrupt: the step ends before the run does
         context.cancellation.cancel()
         thread.join()
+        raise
+    if late:
+        context.cancellation.cancel()
+        thread.join()
+        failure.clear()
         raise errors.DeadlineExceededError(None, None, "Timed out waiting for notification")
     thread.join()
     if failure:
-        raise failure[0]
+        raise failure.pop()  # not kept: its traceback holds this frame
     return outcome

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources import Variable
 
@@ -51,6 +52,10 @@ class Stack:
             if not self._elements:
                 raise errors.InvalidArgumentError(None, None, f"Stack[{self.name}] is empty when calling Pop().")
             return self._elements.pop()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def close(self) -> None:
         """Drop the elements; every later use raises."""

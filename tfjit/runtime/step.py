@@ -31,6 +31,7 @@ from tfjit.kernels.source import KernelSource, Source
 from tfjit.runtime import bundles, jumps
 from tfjit.runtime.arena import SHARED_BYTES, Arena, ArenaPool, Placement
 from tfjit.runtime.device import Device
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lifetimes import Lifetimes
 from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
@@ -167,6 +168,10 @@ class Step:
         """The compiled code that serves an instruction here; None where a Python kernel does."""
         return self._layout.calls.get(id(instruction))
 
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+
     def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
         """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
         instance = self.instance()
@@ -185,7 +190,9 @@ class Step:
             scope = self._layout.instance_scope()
         scope["walk"] = self._walk
         exec(self._code, scope)
-        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = scope["make"]()
+        # neither stays among its functions' globals, where it would close a ring: an instance goes when it is let go of
+        make, placement = scope.pop("make"), scope.pop("placement")
+        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
         return step
 
 
@@ -433,10 +440,10 @@ class _Layout:
         return name
 
     def generate(self) -> str:
-        """The text of `make()`, which returns the instance's step function."""
+        """The text of `make(placement)`, which returns the instance's step function."""
         source = Source()
         variables = self._variables()
-        with source.block("def make():"):
+        with source.block("def make(placement):"):
             if variables:
                 source.line(f"seen = {' = '.join(variables)} = None")
             with source.block("def step(feeds, context):"):
@@ -579,7 +586,6 @@ class _Layout:
         if stretch.loops:
             arrays.append("flag")
         self.scope[f"arrays{k}"] = arrays
-        self.scope["native_failure"] = self._native_failure
         call = ", ".join([f"t{k}", *arrays])
         if stretch.locked is not None:  # other runs of this and other plans may add to the variable too
             lock = f"lock_{self._variable_name(stretch.locked)}"
@@ -726,7 +732,7 @@ class _Layout:
                 try:
                     outputs = compute(op_context, inputs)
                 except Exception as error:
-                    raise kernel_error(error, op, node.name, inputs) from error
+                    raise kernel_error(error, op, node.name, inputs) from _cause(error)
                 return _apart(outputs, inputs) if reads_variable else outputs
 
             return run_runtime
@@ -741,7 +747,7 @@ class _Layout:
             try:
                 outputs = compute(spec, inputs)
             except Exception as error:
-                raise kernel_error(error, node.op, node.name, inputs) from error
+                raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
             if planned or reads_variable:
                 # arena memory is reused and variables are updated in place: nothing may keep a view of them; compiled code wants C order
                 outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
@@ -825,7 +831,7 @@ class _Layout:
             words[word] = address + 8 * block
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
-        scope["w"], scope["constants"] = words, self.constants
+        scope["w"], scope["constants"], scope["native_failure"] = words, self.constants, self._native_failure
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
@@ -853,6 +859,12 @@ def _stop_if_cancelled(context: StepContext) -> None:
 
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >= 1 << 63 else word
+
+
+def _cause(error: Exception) -> Exception | None:
+    """What to raise an error from that `kernel_error` makes of this one, and that may be this very one: as its own cause it would live,
+    and its traceback's frames with it, until a garbage collection."""
+    return None if isinstance(error, errors.OpError) else error
 
 
 def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,205 @@
+"""Closing a session, or dropping the last reference to it, frees all there is at once, by reference counts alone."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfjit
+from tfjit.runtime import direct_session
+
+tf1 = tf.compat.v1
+WEIGHTS = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked through
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+def held() -> Counter[str]:
+    """The objects of the runtime and the passes that are alive, by class."""
+    layers = ("tfjit.runtime.", "tfjit.passes.", "tfjit.client.session", "tfjit.client.callables")
+    kept = ("Kernel", "Setting", "Device", "DeviceInfo", "_Background", "ThreadPool", "DirectSessionFactory", "SessionOptions")
+    found = (type(o) for o in gc.get_objects())
+    return Counter(t.__qualname__ for t in found if str(t.__module__).startswith(layers) and not t.__qualname__.endswith(kept))
+
+
+class Model:
+    """A tfjit graph, or the same in TensorFlow's graph."""
+
+    def __init__(self, kind: str) -> None:
+        self.graph: Any = tfjit.Graph() if kind == "tfjit" else tf1.Graph()
+        lib: Any = tfjit if kind == "tfjit" else tf1
+        with self.graph.as_default():
+            self.x = lib.placeholder(lib.float32, [None, 64], name="x")
+            self.w = lib.get_variable("w", initializer=lib.constant(WEIGHTS))
+            hidden = lib.nn.relu(lib.matmul(self.x, self.w))
+            self.y = lib.tanh(lib.matmul(hidden, lib.constant(WEIGHTS)) * 2.0)
+            self.queue = lib.FIFOQueue(4, [lib.float32], shapes=[[]])
+            self.put, self.take = self.queue.enqueue(1.0), self.queue.dequeue()
+            self.n = lib.placeholder(lib.int32, [], name="n")
+            self.fails = lib.floordiv(lib.constant(7), self.n)
+            self.init = lib.global_variables_initializer()
+
+
+def _run(session: tfjit.Session, m: Model) -> None:
+    for rows in (1, 3, 3, 3):
+        session.run(m.y, {m.x: np.ones((rows, 64))})
+
+
+def _compiled(session: tfjit.Session, m: Model) -> None:
+    _run(session, m)
+    for plan in list(session._backend._plans.values()):  # type: ignore[union-attr]
+        for variant in list(plan.variants.values()):
+            variant.upgrade()
+            assert variant.compile_done.wait(100)
+    _run(session, m)
+
+
+def _queues(session: tfjit.Session, m: Model) -> None:
+    session.run(m.put)
+    session.run([m.take, m.y], {m.x: np.ones((2, 64))})
+    session.run(m.put)
+
+
+def _errors(session: tfjit.Session, m: Model) -> None:
+    for _ in range(3):
+        with pytest.raises(tfjit.errors.InvalidArgumentError):
+            session.run(m.fails, {m.n: 0})
+    with pytest.raises(tfjit.errors.DeadlineExceededError):
+        session.run(m.take, options=tfjit.RunOptions(timeout_in_ms=30))
+
+
+def _callables(session: tfjit.Session, m: Model) -> None:
+    function = session.make_callable([m.y, m.w], [m.x])
+    options = session._make_callable_from_options(tfjit.protos.CallableOptions(feed=[m.x.name], fetch=[m.y.name]))
+    for _ in range(2):
+        function(np.ones((2, 64), "f4"))
+        options(np.ones((2, 64), "f4"))
+
+
+def _partial_runs(session: tfjit.Session, m: Model) -> None:
+    handle = session.partial_run_setup([m.y], [m.x])
+    session.partial_run(handle, m.y, {m.x: np.ones((2, 64))})
+    session.partial_run_setup([m.y], [m.x])
+
+
+def _traced(session: tfjit.Session, m: Model) -> None:
+    options = tfjit.RunOptions(trace_level=3, output_partition_graphs=True)
+    session.run(m.y, {m.x: np.ones((2, 64))}, options, tfjit.RunMetadata())
+
+
+def _explained(session: tfjit.Session, m: Model) -> None:
+    session.explain(m.y, {m.x: (3, 64)})
+
+
+USES: dict[str, Callable[[tfjit.Session, Model], None]] = {
+    "nothing": lambda session, m: None,
+    "first runs": _run,
+    "compiled": _compiled,
+    "queues": _queues,
+    "errors": _errors,
+    "callables": _callables,
+    "partial runs": _partial_runs,
+    "traced": _traced,
+    "explained": _explained,
+}
+
+
+CASES = [
+    *((use, "tfjit", "closed") for use in USES),
+    *((use, "tfjit", "dropped") for use in ("compiled", "queues", "errors", "partial runs")),
+    *((use, "tf", end) for use, end in (("compiled", "closed"), ("queues", "dropped"))),
+]
+
+
+@pytest.mark.parametrize(("use", "kind", "end"), CASES)
+def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
+    model = Model(kind)
+    warm = tfjit.Session(graph=model.graph)
+    warm.run(model.init)
+    USES[use](warm, model)
+    warm.close()
+    del warm
+    settle()
+    before = held()
+    session = tfjit.Session(graph=model.graph)
+    session.run(model.init)
+    USES[use](session, model)
+    backend = weakref.ref(session._backend)
+    assert session._backend is not None
+    arrays = [weakref.ref(r.value) for manager in session._backend.state.managers() for r in manager if hasattr(r, "value")]
+    assert arrays
+    assert (held() - before)["DirectSession"] == 1
+    if end == "closed":
+        session.close()
+        assert [a() for a in arrays] == [None] * len(arrays)
+        left = held() - before
+        # the shell, which says that it is closed; a plan's job in the background may have its last moments
+        assert not {"Step", "_Layout", "Arena", "Queue", "Variable", "DataflowGraph", "Node", "Lowered"} & set(left), left
+    del session
+    assert [a() for a in arrays] == [None] * len(arrays)
+    settle()
+    assert backend() is None
+    assert not held() - before, held() - before
+
+
+def settle() -> None:
+    """Wait for what the background thread has at hand."""
+    from tfjit.runtime.plan import _BACKGROUND
+
+    done = threading.Event()
+    _BACKGROUND.submit(done.set, lambda: 1.0)
+    assert done.wait(60)
+    time.sleep(0.01)
+
+
+def test_own_threads_end_with_the_session() -> None:
+    model = Model("tfjit")
+    config = tfjit.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=3)
+    before = set(threading.enumerate())
+    session = tfjit.Session(graph=model.graph, config=config)
+    session.run(model.init)
+    assert isinstance(session._backend, direct_session.DirectSession)
+    waits = threading.Barrier(4)
+    for _ in range(3):
+        session._backend.pool().schedule(lambda: (waits.wait(), None)[1])
+    waits.wait()
+    session.partial_run_setup([model.y], [model.x])
+    own = {t for t in set(threading.enumerate()) - before if t.name.startswith(("tfjit-inter-op", "tfjit-partial-run"))}
+    assert len(own) == 4
+    session.close()
+    assert not own & set(threading.enumerate())
+
+
+def test_a_python_function_may_close_its_session() -> None:
+    graph = tf1.Graph()
+    sessions = []
+
+    def close(x: Any) -> Any:
+        sessions[0].close()
+        return x
+
+    with graph.as_default():
+        y = tf.numpy_function(close, [tf.constant(2.0)], tf.float32)
+    sessions.append(tfjit.Session(graph=graph))
+    with contextlib.suppress(tfjit.errors.CancelledError):
+        assert sessions[0].run(y) == 2
+    with pytest.raises(RuntimeError, match=r"Attempted to use a closed Session\."):
+        sessions[0].run(y)
