@@ -42,6 +42,7 @@ _HOMES = {
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "tfjit.client.user_ops": "register_op unregister_op",
+    "tfjit.client.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
     "tfjit.runtime.optimizers": "register_graph_optimizer",

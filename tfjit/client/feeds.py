@@ -25,7 +25,7 @@ class FeedSlot:
     name: "x:0". dtype: its base dtype. shape: as the graph knows it, internal form. key: what the user fed, for messages.
     """
 
-    __slots__ = ("_exact", "_is_number", "_known", "_static", "dtype", "key", "name", "np_dtype", "shape")
+    __slots__ = ("_exact", "_is_number", "_known", "_static", "dtype", "key", "name", "np_dtype", "shape", "stored")
 
     def __init__(self, name: str, dtype: DType, shape: Shape, key: Any = None) -> None:
         self.name = name
@@ -37,6 +37,7 @@ class FeedSlot:
         self._known: set[tuple[int, ...]] = set()
         self._is_number = np.issubdtype(self.np_dtype, np.number)  # not so of bfloat16, float8 and int4
         self._exact = _exact_ints(self.np_dtype)
+        self.stored: Callable[[Any], Any] | None = None  # the tensor that a session handle stands for
 
     def convert(self, value: Any) -> Any:
         """`value` as a C-contiguous array of the tensor's dtype; not copied when it is one already.
@@ -64,6 +65,9 @@ class FeedSlot:
                 self._check_int(value)
             elif kind is int:
                 return np.asarray(value, self.np_dtype)
+        elif self.stored is not None and type(value).__name__ == "TensorHandle" and hasattr(value, "handle"):
+            stored: np.ndarray = self.stored(value)
+            return stored
         elif hasattr(value, "op") and hasattr(value, "graph"):
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
@@ -114,6 +118,8 @@ class HandleSlot(FeedSlot):
 
     def convert(self, value: Any) -> Any:
         """`value` itself. Raises TypeError for what is no handle."""
+        if self.stored is not None and type(value).__name__ == "TensorHandle":
+            return self.stored(value)
         if type(value).__module__.partition(".")[0] != "tfjit":
             raise TypeError(
                 f"Cannot feed {type(value).__name__} for Tensor {self.name} of dtype {self.dtype.name}: it takes a fetched handle"

@@ -16,12 +16,14 @@ from tfjit.client.fetches import FetchMapper, is_converted
 from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
 from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
+from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
 
 _MAX_ENTRIES = 4096
+_DEAD_HANDLES = 10  # as TensorFlow: so many are deleted together
 _NODE_MARK = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
@@ -95,6 +97,8 @@ class BaseSession(SessionBase):
         self._sent_version = 0
         self._sent_names: set[str] = set()
         self._extend_lock = threading.Lock()
+        self._dead_handles: list[str] = []
+        self._handles_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
         self._backend = new_session(replace(options, target=self._target, config=self._config))
         self._closed = False
@@ -188,8 +192,9 @@ class BaseSession(SessionBase):
         """Fetches and feed keys as the graph and the back end know them; what is new of the graph goes to the back end."""
         graph, backend = self._graph, self._backend
         assert backend is not None
-        feeds = resolve_feeds(graph, feed_dict)  # before the fetches: of two faults, TensorFlow names the feed's
+        feeds = feed_handles(self, resolve_feeds(graph, feed_dict))  # before the fetches: of two faults, TensorFlow names the feed's
         mapper = FetchMapper(graph, fetches)
+        fetch_handles(self, mapper)
         self._extend()
         fed = {slot.name: i for i, (slot, _, _) in enumerate(feeds)}
         leaves = mapper.leaves
@@ -198,7 +203,7 @@ class BaseSession(SessionBase):
         runner = backend.prepare(list(fed), tensors, targets) if tensors or targets else None
         form: Literal["one", "list", "any"] = "any"
         direct = len(feeds) == len(feed_dict or ()) and not any(is_nested(key) or is_converted(key) for key in feed_dict or ())
-        plain = not any(is_quantized(leaf) for leaf in leaves)
+        plain = not any(is_quantized(leaf) or makes_handle(leaf) for leaf in leaves)
         if direct and plain and len(tensors) == len(leaves) and _is_flat(fetches):
             if len(leaves) == 1 and type(fetches) not in (list, tuple):
                 form = "one"
@@ -212,8 +217,9 @@ class BaseSession(SessionBase):
 
         self._check_usable()
         assert self._backend is not None
-        feeds = resolve_feeds(self._graph, feed_dict)
+        feeds = feed_handles(self, resolve_feeds(self._graph, feed_dict))
         mapper = FetchMapper(self._graph, fetches)
+        fetch_handles(self, mapper)
         self._extend()
         metadata = RunMetadata() if run_metadata is not None else None
         try:
@@ -267,8 +273,9 @@ class BaseSession(SessionBase):
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
         assert self._backend is not None
-        feeds = resolve_feeds(self._graph, feed_dict)
+        feeds = feed_handles(self, resolve_feeds(self._graph, feed_dict))
         mapper = FetchMapper(self._graph, fetches)
+        fetch_handles(self, mapper)
         targets = [leaf.element for leaf in mapper.leaves if leaf.is_operation]
         if targets:
             raise RuntimeError(f"partial_run() requires empty `target_list`. Received: target_list={targets} (non-empty)")
@@ -330,6 +337,18 @@ class BaseSession(SessionBase):
         lines.append(error.message)
         node_def = getattr(op, "node_def", None)
         return error.restated("\n".join(lines), op, node_def)
+
+    def _register_dead_handle(self, handle: str) -> None:
+        """Delete the tensor of a handle that nobody has any more, together with others. Called by finalizers, anywhere and at any time."""
+        self._dead_handles.append(handle)
+        if len(self._dead_handles) < _DEAD_HANDLES or not self._handles_lock.acquire(blocking=False):
+            return
+        try:
+            dead, self._dead_handles = self._dead_handles, []
+            if not self._closed and self._backend is not None:
+                self._backend.delete_session_tensors(dead)
+        finally:
+            self._handles_lock.release()
 
     # life
 

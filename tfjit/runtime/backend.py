@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.framework.dtypes import DType
 
 # values in the order the names were given -> fetched values in the order of the fetch names
 Runner = Callable[[Sequence[Any]], list[Any]]
@@ -57,6 +60,15 @@ class BackendSession(ABC):
     def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
         """Feed and fetch a part of the step `handle`."""
         raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support partial runs.")
+
+    def session_tensor(self, handle: str) -> tuple[DType, Any]:
+        """(dtype, value) of the tensor that GetSessionHandle has kept. The value is not to be written. Raises InvalidArgumentError when
+        there is none."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support session handles.")
+
+    def delete_session_tensors(self, handles: Sequence[str]) -> None:
+        """Let go of kept tensors, as far as they are there."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not support session handles.")
 
     def make_callable(self, options: Any) -> int:
         """A handle for `run_callable`. options: CallableOptions."""

@@ -387,6 +387,13 @@ class DirectSession(BackendSession):
 
         return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
 
+    def session_tensor(self, handle: str) -> tuple[DType, Any]:
+        found = self.state.tensors.get(handle)
+        return found.dtype, found.value
+
+    def delete_session_tensors(self, handles: Sequence[str]) -> None:
+        self.state.tensors.discard(handles)
+
     def make_callable(self, options: Any) -> int:
         from tfjit.runtime.run_options import check_run_options
 

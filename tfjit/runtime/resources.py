@@ -12,6 +12,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV, Env
 from tfjit.runtime.forking import Forked, release_lock
+from tfjit.runtime.tensor_store import TensorStore
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -185,6 +186,7 @@ class SessionState:
         self._managers: dict[str, ResourceManager] = {} if resource is None else resource.managers
         self._node_states: dict[str, np.ndarray] = {}
         self._node_objects: dict[str, Any] = {}
+        self.tensors = TensorStore()  # kept by session handles
 
     def manager(self, device: str) -> ResourceManager:
         """The resource manager of a device (full name)."""
@@ -264,3 +266,4 @@ class SessionState:
                 self._managers, self.resource = {}, None
             self._node_states.clear()
             self._node_objects.clear()
+        self.tensors.clear()
