@@ -189,6 +189,11 @@ def failure(op: str, in_dtypes: Sequence[DType]) -> ElementError | None:
     return row.error if kind[0] in row.error.kinds else None
 
 
+def filled_condition(condition: str, args: Sequence[str], dtype: DType) -> str:
+    """An `ElementError.condition` over names of register values of `dtype`."""
+    return _filled(condition, args, dtype, {})
+
+
 def _value_dtypes(program: Program) -> list[DType]:
     return [*program.inputs, *(op.dtype for op in program.ops)]
 
@@ -259,7 +264,7 @@ def emit_program(source: Source, program: Program, input_names: Sequence[str], f
         if error is not None:
             if failed is None:
                 raise ValueError(f"{op.op} may fail, and the template has no variable to say so")
-            condition = _filled(error.condition, args, in_dtypes[0], {})
+            condition = filled_condition(error.condition, args, in_dtypes[0])
             source.line(f"{failed} |= int64({condition}) * int64({error.code})")
         name = f"{prefix}{i}"
         source.line(f"{name} = {emit_op(op.op, args, in_dtypes, op.dtype, dict(op.attrs))}")

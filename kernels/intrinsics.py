@@ -685,6 +685,23 @@ def atomic_xchg(tyctx: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def stack_like(tyctx: Any, p: Any, n: Any) -> Any:
+    """Memory for n elements (n a literal) of p's type on the stack, 64-byte aligned. What is only ever accessed in loops that LLVM
+    unrolls whole becomes registers."""
+    if not (isinstance(p, types.CPointer) and isinstance(n, types.IntegerLiteral)):
+        return None
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+        pointer = ctx.get_value_type(p)
+        with builder.goto_entry_block():
+            space = builder.alloca(ir.ArrayType(pointer.pointee, n.literal_value))
+            space.align = 64
+            return builder.bitcast(space, pointer)
+
+    return p(p, n), emit
+
+
+@intrinsic
 def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     """Call the C function void(intp, ...) at an address with any number of integers (micro-kernels)."""
     count = len(arguments)
@@ -704,5 +721,5 @@ __all__ = [
     "floor", "fma", "iadd", "iand", "idiv", "imul", "ior", "irem", "ishl", "ishr", "isub", "ixor", "ld", "ld_any", "ld_any_at", "ld_at",
     "ld_out", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
     "ptr_f32", "ptr_f64", "ptr_i16", "ptr_i32", "ptr_i64", "ptr_i8", "ptr_u16", "ptr_u32", "ptr_u64", "ptr_u8", "rint", "select", "sqrt",
-    "st", "st_any", "st_any_at", "st_at", "st_out", "st_out_at", "store_word", "trunc", "word",
+    "st", "st_any", "st_any_at", "st_at", "st_out", "st_out_at", "stack_like", "store_word", "trunc", "word",
 ]  # fmt: skip

@@ -70,10 +70,10 @@ class Pointer:
 
     kind: "in"/"out" (index: input/output of the node), "temp" (index into NativeCall.temp_bytes), "const" (index into
     NativeCall.constants), "code" (source + entry: address of another compiled function), "state" (the node's persistent
-    bytes in the session, made by its `initial_state`).
+    bytes in the session, made by its `initial_state`), "cancel" (an int64 that is not 0 once the run is to stop).
     """
 
-    kind: Literal["in", "out", "temp", "const", "code", "state"]
+    kind: Literal["in", "out", "temp", "const", "code", "state", "cancel"]
     index: int = 0
     offset: int = 0
     source: KernelSource | None = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FUSED: Final = "_Fused"
 CUSTOM: Final = "_CustomKernel"  # its op_def, a CustomOpDef, names the op type
+LOOP: Final = "_Loop"
 
 
 def find_op_def(op: str, node_name: str = "") -> OpDef:
@@ -30,8 +31,8 @@ def find_op_def(op: str, node_name: str = "") -> OpDef:
 
 
 def complete_attrs(op: str, given: dict[str, Any], input_dtypes: Sequence[DType]) -> tuple[dict[str, Any], OpDef | None]:
-    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (a fused group has none)."""
-    if op == FUSED:
+    """The attrs of a new node, with what inputs and defaults tell filled in, and its OpDef (fused groups and loops have none)."""
+    if op in (FUSED, LOOP):
         return given, None
     op_def = find_op_def(op)
     return op_defs.complete_attrs(op_def, given, input_dtypes), op_def
@@ -45,6 +46,9 @@ def with_defaults(op_def: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
 def signature(op: str, op_def: OpDef | None, attrs: Mapping[str, Any], name: str) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
     """(input dtypes, output dtypes) of a node. Raises InvalidArgumentError when an attr they depend on is missing."""
     if op_def is None:
+        if op == LOOP:
+            program = attrs["program"]
+            return tuple(spec.dtype for spec in program.input_specs), tuple(spec.dtype for spec in program.output_specs)
         if op != FUSED:
             return (), ()
         group = attrs["group"]
@@ -107,6 +111,8 @@ def fill_node_def(proto: Any, node: Node) -> None:
         if node.op == FUSED and key == "group":
             # a group is no value of the wire format: what is written names its members
             proto.attr["kernel"].s = value.kind.encode()
+            attr_forms.fill_proto(proto.attr["members"], tuple(name.encode() for name in value.names))
+        elif node.op == LOOP and key == "program":
             attr_forms.fill_proto(proto.attr["members"], tuple(name.encode() for name in value.names))
         else:
             attr_forms.fill_proto(proto.attr[key], value)

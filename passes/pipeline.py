@@ -43,6 +43,14 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     run(graph, ctx)
 
 
+def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
+    if any(node.op in WHILES for node in graph.op_nodes()):
+        from tfjit.passes.compile_loops import compile_loops as run
+
+        run(graph, ctx)
+
+
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     """Ready the bodies of loops and branches for their places; see passes/specialize.py, which is imported when it is first needed."""
     if any(node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
@@ -76,13 +84,14 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
 # what makes a graph runnable, as it is
 QUICK_PASSES: Final[tuple[Pass, ...]] = (lower_feeds, prune, inline_functions, place, custom_kernels)
 PARTITION_PASSES: Final[tuple[Pass, ...]] = (
+    compile_loops,  # after partition: a kernel never spans devices; first: what leaves a loop joins the graph around it
     specialize_bodies,  # after partition: a loop whose bodies are lowered is on one device
     fuse,  # after partition: a fused kernel never spans devices
 )
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
-    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "specialize_bodies", "fuse"}
+    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "compile_loops", "specialize_bodies", "fuse"}
 )  # left out at L0
 
 

@@ -104,6 +104,7 @@ class _Specializer:
 def body_passes() -> tuple[Pass, ...]:
     """What is done to a body, in order; the reasons are those of the graph's own passes (pipeline.py)."""
     from tfjit.passes.fuse import fuse
+    from tfjit.passes.pipeline import compile_loops
 
     return (
         infer_shapes,
@@ -116,6 +117,7 @@ def body_passes() -> tuple[Pass, ...]:
         prune,
         eliminate_common_subexpressions,
         prune,
+        compile_loops,
         specialize_bodies,
         fuse,
     )

@@ -40,6 +40,7 @@ from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import OpError
 from tfjit.framework.shape import Shape, TensorShape
 from tfjit.framework.tensors import OpaqueTensor
+from tfjit.kernels.loop_program import LoopProgram
 from tfjit.passes.convert import derived_attrs, find_op_def, signature
 from tfjit.passes.functions import Function
 from tfjit.passes.view import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
@@ -130,6 +131,8 @@ def format_value(value: Any, *, full: bool = False) -> str:
         return f"${value.name}"
     if isinstance(value, OpaqueTensor):
         return f"opaque({value.dtype.name}, {base64.b64encode(value.serialized)!r})"
+    if isinstance(value, LoopProgram):
+        return "{\n" + "".join(f"    {line}\n" for line in value.text().splitlines()) + "}"
     return f"<<{type(value).__name__}>>"
 
 

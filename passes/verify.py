@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from tfjit.framework.errors import InternalError
 from tfjit.framework.op_def import registry
-from tfjit.passes.convert import CUSTOM, FUSED, signature
+from tfjit.passes.convert import CUSTOM, FUSED, LOOP, signature
 from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph, Edge, Node
 
 
@@ -46,7 +46,7 @@ def _check_nodes(graph: DataflowGraph) -> None:
         if name not in graph._node or graph.node(name).id != id:
             _fail(f"Node '{name}'", f"the graph needs it with id {id}")
     for node in graph.op_nodes():
-        if node.op in (FUSED, CUSTOM):
+        if node.op in (FUSED, CUSTOM, LOOP):
             pass
         elif node.op_def is None:
             _fail(node, "it has no op_def")

@@ -53,6 +53,7 @@ def run_native(
         outs[k] = ins[j].view(outs[k].dtype)
     temps = [aligned((n,), np.dtype(np.uint8)) for n in call.temp_bytes]
     consts = [np.ascontiguousarray(c) for c in call.constants]
+    cancel = [np.zeros(1, np.int64)]
 
     def resolve(word: int | Pointer) -> int:
         if not isinstance(word, Pointer):
@@ -61,7 +62,7 @@ def run_native(
             found = kernel_store.store.lookup(word.source)
             assert found is not None
             return found[word.entry]
-        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts}[word.kind][word.index]
+        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts, "cancel": cancel}[word.kind][word.index]
         return int(buffer.ctypes.data) + word.offset
 
     for launch in call.launches:

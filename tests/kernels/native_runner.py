@@ -37,6 +37,7 @@ class NativeRunner:
         store.compile(call.sources())
         self.inputs = [_unaligned(np.ascontiguousarray(a), shift) for a in inputs]
         self.outputs = [np.full(s.nbytes, 0xFF, np.uint8).view(s.dtype.as_numpy_dtype).reshape(s.shape) for s in outputs]
+        self.cancel = np.zeros(1, np.int64)
         self.temps = [self._scratch(n) for n in call.temp_bytes]
         self.blocks = [self._block(launch) for launch in call.launches]
         self.functions = [_KERNEL(self._lookup(launch)[launch.entry]) for launch in call.launches]
@@ -62,7 +63,7 @@ class NativeRunner:
             found = store.lookup(word.source)
             assert found is not None, store.refused(word.source)
             return found[word.entry]
-        arrays = {"in": self.inputs, "out": self.outputs, "temp": self.temps, "const": self.call.constants}
+        arrays = {"in": self.inputs, "out": self.outputs, "temp": self.temps, "const": self.call.constants, "cancel": [self.cancel]}
         return int(arrays[word.kind][word.index].ctypes.data) + word.offset
 
     def run(self, chunks: int | None = None, threads: bool = False, seed: int = 0) -> list[np.ndarray]:

@@ -75,6 +75,7 @@ class DirectSession(BackendSession):
         self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
+        self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
         self.cancellation = CancellationManager()
@@ -284,7 +285,7 @@ class DirectSession(BackendSession):
             return get_pool(threads, spinning) if threads > 1 else None
 
         found = self.devices.lookup(device)
-        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles)
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles, self._compiles)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""

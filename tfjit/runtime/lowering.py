@@ -148,8 +148,8 @@ class Lowered:
 
     @property
     def has_loops(self) -> bool:
-        """Whether some instruction may run more than once."""
-        return any(instruction.role == "loop" for instruction in self.instructions)
+        """Whether something may run more than once."""
+        return any(instruction.role == "loop" or instruction.node.op == "_Loop" for instruction in self.instructions)
 
 
 class Lowering:

@@ -19,6 +19,7 @@ from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
+from tfjit.runtime.loops import run_loop
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
 from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel, has_variant
 from tfjit.runtime.resources import SessionState, Variable
@@ -209,7 +210,11 @@ class _Computed(NodeRunner):
             if step is not None:
                 computed = step.run([a if a.flags.c_contiguous else np.array(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
-        outputs = self._by_reference(arrays)
+        if self._node.op == "_Loop":
+            environment = self._env.step_environment(self._device.name)
+            outputs: Sequence[Any] = run_loop(self._node, self._spec(arrays, ()), environment, context, arrays)
+        else:
+            outputs = self._by_reference(arrays)
         if self._native and self._as_inferred(outputs):
             with self._lock:
                 self._checked.add(tuple(a.shape for a in arrays))

@@ -52,7 +52,7 @@ class StepEnvironment:
     """What a step needs from its session. addresses: compiled entries of a source, or None.
 
     threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
-    bundles: whether launches that do not depend on each other may run at the same time.
+    bundles: whether launches that do not depend on each other may run at the same time. compiles: whether new code may be compiled.
     """
 
     device: Device
@@ -63,6 +63,7 @@ class StepEnvironment:
     arenas: ArenaPool
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
     bundles: bool = True
+    compiles: bool = True
 
 
 @dataclass(slots=True)
@@ -404,6 +405,9 @@ class _Layout:
             self.words[word] = call.constants[pointer.index].ctypes.data + pointer.offset
         elif pointer.kind == "temp":
             self.arena_words.append((word, self._temps[id(instruction), pointer.index].offset + pointer.offset))
+        elif pointer.kind == "cancel":
+            stretch.patches.append(_Patch("flag", word, pointer.offset))
+            stretch.loops = True
         elif pointer.kind == "state":
             make = find_initial_state(instruction.node.op)
             assert make is not None, f"{instruction.node.op} has no initial state"
@@ -583,7 +587,7 @@ class _Layout:
             if patch.array not in arrays:
                 arrays.append(patch.array)
         k = stretch.index
-        if stretch.loops:
+        if stretch.loops and "flag" not in arrays:
             arrays.append("flag")
         self.scope[f"arrays{k}"] = arrays
         call = ", ".join([f"t{k}", *arrays])
@@ -737,6 +741,8 @@ class _Layout:
 
             return run_runtime
         spec = instruction.spec
+        if node.op == "_Loop":
+            return self._interpreted_loop(instruction)
         make = find_initial_state(node.op)
         if make is not None:
             state = self.env.session.node_state(instruction.node.name, lambda: make(spec))
@@ -754,6 +760,22 @@ class _Layout:
             return _apart(outputs, inputs)
 
         return run_reference
+
+    def _interpreted_loop(self, instruction: Instruction) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
+        """A loop whose kernel is not there yet."""
+        from tfjit.runtime.loops import run_loop
+
+        node, spec, env = instruction.node, instruction.spec, self.env
+
+        def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+            assert context is not None
+            try:
+                # arena memory is reused and variables are updated in place: nothing may keep a view of them
+                return [np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)]
+            except Exception as error:
+                raise kernel_error(error, node.op, node.name, inputs) from error
+
+        return run
 
     def _emit_return(self, source: Source, known: set[str]) -> None:
         results: list[str] = []
