@@ -7,7 +7,7 @@ functions. A name stands for a FunctionDef of the user's graph, instantiated whe
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ class Function:
     must_run: nodes that run at each call whether or not a result depends on them, because they have effects.
     attrs: of the function itself (`_noinline` and the like). arg_names, result_names: the signature's, by index; for exports.
     unique: all is inlined that can be, and no other node of the plan has a name of one here: `inline_functions` leaves it as it is.
+    copy_of: the user's function that a body made by a pass is a copy of; for messages.
     The body in a library is shared: a pass that changes one copies the graph first and adds a Function of its own.
     """
 
@@ -51,6 +52,7 @@ class Function:
     arg_names: tuple[str, ...] = ()
     result_names: tuple[str, ...] = ()
     unique: bool = False
+    copy_of: str = ""
 
     @classmethod
     def from_graph(
@@ -186,6 +188,7 @@ class FunctionLibrary:
         self._bodies: dict[tuple[Any, ...], Function] = parent._bodies if parent is not None else {}
         self._made: dict[tuple[Any, ...], Function] = {}
         self._made_names: set[str] = set()
+        self._kept: dict[Any, Any] = {}
         self._counter = 0
 
     def child(self) -> FunctionLibrary:
@@ -309,6 +312,18 @@ class FunctionLibrary:
             self._made[key] = function
             self._made_names.add(ref.name)
         return ref
+
+    def keep(self, ref: FuncRef, what: str, make: Callable[[], Any]) -> Any:
+        """Something that belongs to a body, made once: it lives as long as the library that has the body."""
+        key = key_of(ref)
+        library = self
+        while key not in library._made and library._parent is not None:
+            library = library._parent
+        with self._lock:
+            found = library._kept.get((what, key))
+            if found is None:
+                found = library._kept[what, key] = make()
+            return found
 
     def new_name(self, prefix: str) -> str:
         """A name that no function here has, nor was given before: the prefix itself where it is free, else with a number behind it."""

@@ -25,11 +25,12 @@ from tfjit.passes.functions import (
     key_of,
 )
 from tfjit.passes.prune import prune
+from tfjit.passes.symbolic_gradient import gradient_function
 from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Node
 
 MAX_NODES: Final = 200_000  # calls that double at each level could fill the memory: from here on they stay calls
 
-_STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall"}
+_STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient"}
 _V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _FRAMES: Final = frozenset({"Enter", "RefEnter"})
 
@@ -87,7 +88,7 @@ class _Inliner:
                 new = self.splice(graph, node, branch, graph.inputs(name)[1:], f"{name}/{attr}/")
                 self.ctx.log(name, f"{node.op} is always '{branch.name}'")
             else:
-                ref = self.library.called(node)
+                ref = self.gradient(node) if node.op == "SymbolicGradient" else self.library.called(node)
                 if ref is None or self.stays(graph, node, ref, stack):
                     left.append(name)
                     continue
@@ -141,6 +142,20 @@ class _Inliner:
             self.ctx.log(node.name, f"stays: {self.nodes} nodes have been inlined, the limit is {MAX_NODES}")
             return True
         return False
+
+    def gradient(self, node: Node) -> FuncRef:
+        """What a SymbolicGradient node calls."""
+        ref: FuncRef = node.attrs["f"]
+        key = ("gradient", *key_of(ref))
+        found = self.called.get(key)
+        if found is None:
+            body = self.library.body(ref)
+            if ref.name not in self.library.gradients:
+                # under names of its own: the function itself may be called in the same plan
+                name = self.library.new_name(f"{ref.name}_to_differentiate")
+                body = self.copied(body, name, name, node, frozenset({key_of(ref)}))
+            found = self.called[key] = gradient_function(self.library, ref, body)
+        return found
 
     # ---- bodies that are left
 
@@ -206,7 +221,7 @@ class _Inliner:
         self.may_be_dead = outer
         # effects of what was inlined are tied to the sink: they are the body's
         run = [edge.src for edge in graph.edges_into(SINK) if edge.src != SOURCE and graph.node(edge.src).op != "_Retval"]
-        return replace(body, name=name, graph=graph, must_run=tuple(run), unique=True)
+        return replace(body, name=name, graph=graph, must_run=tuple(run), unique=True, copy_of=body.copy_of or body.name)
 
     # ---- splicing
 

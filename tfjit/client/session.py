@@ -324,13 +324,13 @@ class BaseSession(SessionBase):
             return error
         op = None
         name = found.group(1) if found else ""
-        if found:
+        while name and op is None:
             try:
                 op = self._graph.get_operation_by_name(name)
             except (KeyError, ValueError):
-                op = None
+                name = name.rpartition("/")[0]  # a node of a function's body bears the name of the call before its own
         lines = ["Graph execution error:", ""]
-        if found:
+        if op is not None:
             where = getattr(op, "built_at", None)
             lines.append(f"Detected at node '{name}'" + (f" defined at {where}" if where else ""))
             lines.append(f"Node: '{name}'")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tfjit.framework import errors, settings
 from tfjit.framework.attrs import FuncRef
+from tfjit.framework.device_spec import full_name
 from tfjit.framework.shape import format_shape, is_compatible
 from tfjit.framework.tensors import truth
 from tfjit.runtime.body_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of
@@ -44,16 +46,11 @@ class _Kernel:
         self._refs = tuple(refs)
         self._shapes = node.output_shapes
         self._taken = {slot for slot in range(len(node.output_dtypes)) if node._graph.consumers(node.name, slot)}
-        self._plans: dict[FuncRef | str, BodyPlan] = {}
-        self._lock = threading.Lock()
 
     def _plan(self, session: DirectSession, ref: FuncRef) -> BodyPlan:
-        found = self._plans.get(ref)
-        if found is None:
-            function = self._library.body(ref)
-            with self._lock:
-                found = self._plans.setdefault(ref, BodyPlan(session, function))
-        return found
+        """The plan of a body; all kernels that run it share it, so a function inside of itself is planned once."""
+        plan: BodyPlan = self._library.keep(ref, "plan", lambda: BodyPlan(session, self._library.body(ref)))
+        return plan
 
     def _results(self, ctx: OpContext, values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
         """Outputs of the node: of the shapes that were promised, since compiled code trusts them, and none of them an input itself."""
@@ -77,8 +74,6 @@ class _While(_Kernel):
     def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["cond"], node.attrs["body"]))
         self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant]] = {}
-        self._step: Function | None = None
-        self._step_plan: BodyPlan | None = None
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         values = [on_edge(value) for value in inputs]
@@ -101,10 +96,8 @@ class _While(_Kernel):
         cond, body = (self._library.body(ref) for ref in self._refs)
         shapes = infer_loop(body, given(types), PassContext())
         types = tuple([t if t is None or not isinstance(t, tuple) else shape for t, shape in zip(types, shapes, strict=True)])
-        with self._lock:
-            if self._step_plan is None:
-                self._step_plan = BodyPlan(session, loop_step(cond, body))
-        return self._plan(session, self._refs[0]).body(types), self._step_plan.body(types)
+        plan: BodyPlan = self._library.keep(self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body)))
+        return self._plan(session, self._refs[0]).body(types), plan.body(types)
 
     def _iterate(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
         """Run iterations until the condition, which has held, holds no more."""
@@ -153,36 +146,36 @@ class _Branches(_Kernel):
 
 
 class _Call(_Kernel):
-    """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined. skip: inputs before its own."""
+    """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined."""
 
-    def __init__(self, node: Node, skip: int = 0) -> None:
+    def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["f"],))
-        self._skip = skip
+        body = self._library.body(self._refs[0])
+        self._name = body.copy_of or body.name
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         limit = settings.integer("TFJIT_RECURSION")
         depth = _DEPTH.calls
         if depth >= limit:
             raise errors.ResourceExhaustedError(
-                None, None, f"Function '{self._refs[0].name}' is called {limit} calls deep, which TFJIT_RECURSION limits."
+                None, None, f"Function '{self._name}' calls itself more than {limit} calls deep, the limit that TFJIT_RECURSION sets."
             )
         if depth and depth % LEVELS_A_THREAD == 0:
             return _on_thread(lambda: self._call(ctx, inputs), depth)
         return self._call(ctx, inputs)
 
     def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        arguments = inputs[self._skip :]
-        values = [on_edge(value) for value in arguments]
+        values = [on_edge(value) for value in inputs]
         _DEPTH.calls += 1
         try:
             results = self._plan(ctx.step.host, self._refs[0]).body(types_of(values)).call(values, ctx.step)
         except RecursionError:
             raise errors.ResourceExhaustedError(
-                None, None, f"Function '{self._refs[0].name}' calls itself deeper than Python's stack goes, {_DEPTH.calls} calls."
+                None, None, f"Function '{self._name}' calls itself deeper than Python's stack goes, {_DEPTH.calls} calls."
             ) from None
         finally:
             _DEPTH.calls -= 1
-        return self._results(ctx, results, arguments)
+        return self._results(ctx, results, inputs)
 
 
 def _on_thread(work: Callable[[], Sequence[Any]], depth: int) -> Sequence[Any]:
@@ -256,6 +249,39 @@ def _make_if(node: Node) -> RuntimeKernel:
 def _make_case(node: Node) -> RuntimeKernel:
     refs = node.attrs["branches"]
     return _kernel(node, refs, _Branches(node, refs, _branch_of_case(len(refs))))
+
+
+class _RemoteCall(_Call):
+    """A call on the device that the first input names, which is one of this session's."""
+
+    def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        target = np.asarray(inputs[0])
+        if target.ndim:
+            raise errors.InvalidArgumentError(None, None, f"target must be a scalar, found shape {format_shape(target.shape)}")
+        name = full_name(bytes(target[()]).decode(), ctx.device.name)
+        try:
+            device = ctx.step.host.devices.lookup(name).name
+        except errors.InvalidArgumentError as error:
+            raise errors.InternalError(
+                None, None, f"Currently don't support instantiating functions on device: {name} ({error.message})"
+            ) from None
+        ref = self._refs[0]
+        plan = self._library.keep(ref, device, lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)))
+        values = [on_edge(value) for value in inputs[1:]]
+        return self._results(ctx, plan.body(types_of(values)).call(values, ctx.step), inputs[1:])
+
+
+def _on_device(function: Function, device: str) -> Function:
+    """The function with the nodes that ask for no device on that one."""
+    graph = function.graph.copy()
+    for node in graph.op_nodes():
+        node.device = node.device or device
+    return replace(function, graph=graph)
+
+
+@kernel_maker("RemoteCall")
+def _make_remote_call(node: Node) -> RuntimeKernel:
+    return _kernel(node, (node.attrs["f"],), _RemoteCall(node))
 
 
 @kernel_maker("PartitionedCall", "StatefulPartitionedCall")
