@@ -8,6 +8,7 @@ register_op(
     "AccumulatorApplyGradient", inputs=("handle: Ref(string)", "local_step: int64", "gradient: dtype"), attrs=("dtype: numbertype",)
 )
 register_op("AccumulatorNumAccumulated", inputs=("handle: Ref(string)",), outputs=("num_accumulated: int32",))
+register_op("AccumulatorSetGlobalStep", inputs=("handle: Ref(string)", "new_global_step: int64"))
 register_op(
     "AccumulatorTakeGradient",
     inputs=("handle: Ref(string)", "num_required: int32"),
@@ -33,6 +34,7 @@ register_op(
     stateful=True,
 )
 register_op("ResourceAccumulatorNumAccumulated", inputs=("handle: resource",), outputs=("num_accumulated: int32",), stateful=True)
+register_op("ResourceAccumulatorSetGlobalStep", inputs=("handle: resource", "new_global_step: int64"), stateful=True)
 register_op(
     "ResourceAccumulatorTakeGradient",
     inputs=("handle: resource", "num_required: int32"),

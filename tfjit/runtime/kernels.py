@@ -1,6 +1,7 @@
 """Imports every module that registers a runtime kernel."""
 
 from tfjit.runtime import (
+    accumulators,
     barriers,
     file_kernels,
     function_kernels,
@@ -19,6 +20,7 @@ from tfjit.runtime import (
 )
 
 __all__ = [
+    "accumulators",
     "barriers",
     "file_kernels",
     "function_kernels",
