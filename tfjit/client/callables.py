@@ -55,10 +55,7 @@ class OptionsCallable:
         message = to_callable_options(options)
         backend = session._backend
         assert backend is not None
-        try:
-            self._handle = backend.make_callable(message)
-        except errors.OpError as error:
-            raise session._explained(error) from None
+        self._handle = backend.make_callable(message)
         graph = session.graph
         slots = [feed_slot(graph.as_graph_element(name, allow_tensor=True, allow_operation=False)) for name in message.feed]
         self._converts = [slot.convert for slot in slots]

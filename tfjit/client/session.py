@@ -19,6 +19,7 @@ from tfjit.client.sources import extend_backend, graph_from, interactive_config,
 from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
 from tfjit.framework import errors
 from tfjit.framework.operation import set_default_session_getter
+from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
 
@@ -316,6 +317,12 @@ class BaseSession(SessionBase):
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
         targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
         return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
+
+    def plan_counters(self) -> PlanCounters:
+        """How the plans of this session are found and lost: plans and variants held, hits, misses, evictions."""
+        self._check_usable()
+        assert self._backend is not None
+        return self._backend.plan_counters()
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error as the client raises it: the user's operation found, and where it was built said."""

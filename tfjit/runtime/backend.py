@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
@@ -13,6 +14,22 @@ if TYPE_CHECKING:
 
 # values in the order the names were given -> fetched values in the order of the fetch names
 Runner = Callable[[Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCounters:
+    """The plan cache of a session: a plan for each signature whatever the order of its names, a variant for each tuple of feed shapes.
+
+    hits: a signature's plan was there when a new order of its names came (a `run` seen before asks for no plan). misses: plans made.
+    evictions: plans beyond 256, those longest unused. variant_evictions: variants beyond TFJIT_PLAN_MEMORY.
+    """
+
+    plans: int
+    variants: int
+    hits: int
+    misses: int
+    evictions: int
+    variant_evictions: int
 
 
 class BackendSession(ABC):
@@ -95,6 +112,10 @@ class BackendSession(ABC):
         measure: also time each kernel in place, with `values` of feeds, and made-up ones where there is none.
         """
         raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not explain its plans.")
+
+    def plan_counters(self) -> PlanCounters:
+        """How plans are found and lost."""
+        raise errors.UnimplementedError(None, None, f"{type(self).__name__} does not count its plans.")
 
     @abstractmethod
     def list_devices(self) -> list[Any]:

@@ -21,7 +21,7 @@ from tfjit.runtime import config as session_config
 from tfjit.runtime import forking, optimizers, plan_record, state_kernels
 from tfjit.runtime import pool as inter_op
 from tfjit.runtime.arena import ArenaPool
-from tfjit.runtime.backend import BackendSession, Runner
+from tfjit.runtime.backend import BackendSession, PlanCounters, Runner
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.custom_kernels import CustomKernels
 from tfjit.runtime.device import DeviceManager, device_type_priorities
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.session")
 
 MAX_PLANS = 256
+MAX_RUNNERS = 4 * MAX_PLANS  # one an order of names
 _PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
 
@@ -93,6 +94,7 @@ class DirectSession(BackendSession):
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
+        self.plan_evictions = 0
         self._callables: dict[int, tuple[int, Runner | None, tuple[Any, ...]]] = {}
         self._callable_ids = itertools.count()
         self._partial_runs: dict[str, Any] = {}
@@ -244,7 +246,15 @@ class DirectSession(BackendSession):
             self.place_for(spec)
             if session_config.strict_placement():
                 raise_unplaced(graph, graph)
-        return build(graph, spec, options, self.graph_lock)
+            if spec.connections:
+                from tfjit.passes.connect import connect
+
+                graph = connect(graph, spec)
+        try:
+            return build(graph, spec, options, self.graph_lock)
+        finally:
+            if spec.connections:
+                graph.dissolve()
 
     def place_for(self, spec: RunSpec) -> None:
         """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""
@@ -270,6 +280,8 @@ class DirectSession(BackendSession):
             if self.graph is None:
                 return 0, ""
             names = needed_nodes(self.graph, spec)[0]
+            if spec.connections:
+                return len(names), ""
             return len(names), plan_record.fingerprint(self.graph, spec, names) if len(names) <= plan_record.MAX_NODES else ""
 
     def find_variable(self, node: Node) -> Variable:
@@ -321,9 +333,11 @@ class DirectSession(BackendSession):
 
     # runs
 
-    def plan(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Plan:
-        """The plan of a signature, whatever the order of its names."""
-        key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)))
+    def plan(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], connections: tuple[tuple[str, str], ...] = ()
+    ) -> Plan:
+        """The plan of a signature, whatever the order of its names. connections: of a callable."""
+        key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)), connections)
         with self._plan_lock:
             found = self._plans.get(key)
             if found is not None:
@@ -333,11 +347,13 @@ class DirectSession(BackendSession):
             self.plan_misses += 1
         session_config.check_executor(self.config)
         feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
-        made = Plan(self, feed_names, fetch_names, target_names, self._feed_dtypes(feed_names, fetch_names, target_names))
+        dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
+        made = Plan(self, feed_names, fetch_names, target_names, dtypes, connections)
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
                 _, dropped = self._plans.popitem(last=False)
+                self.plan_evictions += 1
                 dropped.drop_all()
                 self._runners.clear()  # they hold plans
             return found
@@ -355,15 +371,51 @@ class DirectSession(BackendSession):
             parsed = [parse_tensor_name(name) for name in feeds]
             return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], pool_index: int = 0) -> Runner:
+    def plan_counters(self) -> PlanCounters:
+        """How the plans of this session are found and lost."""
+        with self._plan_lock:
+            variants = sum(len(plan.variants) for plan in self._plans.values())
+            return PlanCounters(len(self._plans), variants, self.plan_hits, self.plan_misses, self.plan_evictions, self.budget.evicted)
+
+    def prepare(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        pool_index: int = 0,
+        connections: tuple[tuple[str, str], ...] = (),
+    ) -> Runner:
         self.check_open()
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
         self.pool(pool_index)
         if self.observer is not None or (self.config is not None and self.config.operation_timeout_in_ms > 0):
+            if connections:
+                return self._runner_with_options(feeds, fetches, targets, None, connections)
             return super().prepare(feeds, fetches, targets)  # every step has its own deadline, or is counted
-        return plan_runner(self, self.plan(feeds, fetches, targets), feeds, fetches, pool_index)
+        return plan_runner(self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index)
+
+    def _runner_with_options(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any,
+        connections: tuple[tuple[str, str], ...],
+        metadata: Any = None,
+    ) -> Runner:
+        """A runner whose every step is one under options."""
+        from tfjit.runtime.run_options import run_with_options
+
+        timeout_ms = self._timeout_ms(options)
+        return lambda values: run_with_options(self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections)
+
+    def _timeout_ms(self, options: Any) -> int:
+        timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
+            self.config.operation_timeout_in_ms if self.config is not None else 0
+        )
+        return int(timeout_ms)
 
     def run(
         self,
@@ -375,14 +427,15 @@ class DirectSession(BackendSession):
     ) -> list[Any]:
         names = tuple(name for name, _ in feeds)
         values = [value for _, value in feeds]
-        timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
-            self.config.operation_timeout_in_ms if self.config is not None else 0
-        )
+        timeout_ms = self._timeout_ms(options)
         if options is None and metadata is None and timeout_ms <= 0 and self.observer is None:
             key = (names, tuple(fetches), tuple(targets))
             runner = self._runners.get(key)
             if runner is None:
-                runner = self._runners[key] = self.prepare(names, fetches, targets)
+                runner = self.prepare(names, fetches, targets)
+                if len(self._runners) >= MAX_RUNNERS:
+                    self._runners.clear()
+                self._runners[key] = runner
             return runner(values)
         from tfjit.runtime.run_options import run_with_options
 
@@ -396,24 +449,31 @@ class DirectSession(BackendSession):
         self.state.tensors.discard(handles)
 
     def make_callable(self, options: Any) -> int:
+        from tfjit.runtime.callable_options import check_devices, check_tensors
         from tfjit.runtime.run_options import check_run_options
 
         self.check_open()
-        runner: Runner
         run_options = options.run_options if options.HasField("run_options") else None
         feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
+        connections = tuple((c.from_tensor, c.to_tensor) for c in options.tensor_connection)
         check_run_options(self, run_options)
-        if run_options is None:
-            runner = self.prepare(feeds, fetches, targets)
-        elif run_options == type(run_options)(inter_op_thread_pool=run_options.inter_op_thread_pool):
-            runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool)
-        else:
+        check_devices(options, self.devices)
+        with self.graph_lock:
+            if self.graph is not None:
+                check_tensors(self.graph, (*feeds, *fetches))
+                if connections:
+                    from tfjit.passes.connect import check_connections
 
-            def runner(values: Sequence[Any]) -> list[Any]:
-                return self.run(list(zip(feeds, values, strict=True)), fetches, targets, run_options)
+                    check_connections(self.graph, connections, feeds, fetches)
+        if run_options is None:
+            runner = self.prepare(feeds, fetches, targets, 0, connections)
+        elif run_options == type(run_options)(inter_op_thread_pool=run_options.inter_op_thread_pool):
+            runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool, connections)
+        else:
+            runner = self._runner_with_options(feeds, fetches, targets, run_options, connections)
 
         handle = next(self._callable_ids)
-        self._callables[handle] = (len(feeds), runner, (feeds, fetches, targets, run_options))
+        self._callables[handle] = (len(feeds), runner, (feeds, fetches, targets, run_options, connections))
         return handle
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
@@ -421,13 +481,14 @@ class DirectSession(BackendSession):
         entry = self._callables.get(handle)
         if entry is None:
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
-        count, runner, (feeds, fetches, targets, run_options) = entry
+        count, runner, signature = entry
         if runner is None:
             raise errors.InvalidArgumentError(None, None, f"Attempted to run callable after handle was released: {handle}")
         if len(values) != count:
             raise errors.InvalidArgumentError(None, None, f"Expected {count} feed tensors, but got {len(values)}")
         if metadata is not None:
-            return self.run(list(zip(feeds, values, strict=True)), fetches, targets, run_options, metadata)
+            feeds, fetches, targets, run_options, connections = signature
+            return self._runner_with_options(feeds, fetches, targets, run_options, connections, metadata)(values)
         return runner(values)
 
     def release_callable(self, handle: int) -> None:

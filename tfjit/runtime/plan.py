@@ -390,10 +390,17 @@ class Plan:
     variant_class: type[Variant] = Variant
 
     def __init__(
-        self, session: DirectSession, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
+        self,
+        session: DirectSession,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        dtypes: Sequence[DType],
+        connections: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.session = session
         self.feeds, self.fetches, self.targets = feeds, fetches, targets
+        self.connections = connections
         self.dtypes = tuple(dtypes)
         self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
@@ -406,7 +413,7 @@ class Plan:
         from tfjit.passes.pipeline import RunSpec
 
         types = {name: (dtype, shape) for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)}
-        return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types)
+        return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types, connections=self.connections)
 
     def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
         """How many nodes a run needs, and its fingerprint: "" when it is not recorded."""

@@ -27,6 +27,7 @@ def run_with_options(
     options: Any,
     metadata: Any,
     timeout_ms: int,
+    connections: tuple[tuple[str, str], ...] = (),
 ) -> list[Any]:
     """One step under options; `metadata` is filled in.
 
@@ -36,7 +37,7 @@ def run_with_options(
     session.check_open()
     pool, priority = _pool(session, options)
     check_run_options(session, options)
-    plan: Plan = session.plan(names, fetches, targets)
+    plan: Plan = session.plan(names, fetches, targets, connections)
     by_name = dict(zip(names, values, strict=True))
     arrays = plan.check([by_name[name] for name in plan.feeds])
     observer = session.observer
