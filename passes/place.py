@@ -112,7 +112,7 @@ class _Placer:
         nodes = sorted((node for node in graph.op_nodes() if not node.assigned_device), key=lambda node: node.id)
         companions = {name for node in nodes for name in _colocated_with(node)}
         for node in nodes:
-            if _is_constrained(node) or node.name in companions or not self.kinds(node):
+            if is_constrained(node) or node.name in companions or not self.kinds(node):
                 self.start_group(node)
         self.colocate_classes(nodes)
         self.colocate_references(nodes)
@@ -366,7 +366,7 @@ def _colocated_with(node: Node) -> list[str]:
     return [entry[5:].decode() for entry in entries if isinstance(entry, bytes) and entry.startswith(b"loc:@")]
 
 
-def _is_constrained(node: Node) -> bool:
+def is_constrained(node: Node) -> bool:
     """Whether the node asks for a device or may have to share one."""
     if node.device or "_class" in node.attrs:
         return True

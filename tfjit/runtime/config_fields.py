@@ -42,7 +42,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     "ConfigProto": {
         "device_count": _acts("CPU: how many CPU devices the session has (1); 0 is an error. Types that are not there are ignored"),
         "intra_op_parallelism_threads": _acts("threads that share one kernel's work, the caller among them; 0 or less: all cores"),
-        "placement_period": _none("placement does not follow measured costs yet"),
+        "placement_period": _acts(
+            "with several devices: every so many steps node times are measured and movable nodes (no device asked for, no state) placed "
+            "anew by them, until nothing moves or a move did not pay; moves are logged (tfjit.placement)"
+        ),
         "device_filters": _acts("must be device names; local devices are never hidden, and there are no others"),
         "inter_op_parallelism_threads": _acts(
             "threads of the process's pool (the first session's number counts) or of the session's own; "

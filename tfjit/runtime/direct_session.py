@@ -272,6 +272,15 @@ class DirectSession(BackendSession):
         for node in part.op_nodes():
             graph.node(node.name).assigned_device = node.assigned_device
 
+    def forget_plans(self) -> None:
+        """Nodes have moved: what runs from now on is planned anew. Steps that run go on, on the plans they have."""
+        with self._plan_lock:
+            dropped = list(self._plans.values())
+            self._plans.clear()
+            self._runners.clear()
+        for plan in dropped:
+            plan.drop_all()
+
     def survey(self, spec: RunSpec) -> tuple[int, str]:
         """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
         from tfjit.passes.prune import needed_nodes
@@ -385,14 +394,17 @@ class DirectSession(BackendSession):
         pool_index: int = 0,
         connections: tuple[tuple[str, str], ...] = (),
     ) -> Runner:
+        from tfjit.protos import RunOptions
+
         self.check_open()
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
             raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
         self.pool(pool_index)
         if self.observer is not None or (self.config is not None and self.config.operation_timeout_in_ms > 0):
-            if connections:
-                return self._runner_with_options(feeds, fetches, targets, None, connections)
+            if connections or pool_index:
+                options = RunOptions(inter_op_thread_pool=pool_index)
+                return self._runner_with_options(feeds, fetches, targets, options, connections)
             return super().prepare(feeds, fetches, targets)  # every step has its own deadline, or is counted
         return plan_runner(self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +57,10 @@ def run_with_options(
                     raise
                 raise error.restated(f"{error.message}\n{collector.memory_report()}") from None
 
-        began = time.perf_counter()
-        results = _with_deadline(step, context, timeout_ms, session.env.clock) if timeout_ms > 0 else step()
-        elapsed_s = time.perf_counter() - began
+        clock = session.env.clock
+        began_ns = clock.monotonic_ns()
+        results = _with_deadline(step, context, timeout_ms, clock) if timeout_ms > 0 else step()
+        elapsed_s = (clock.monotonic_ns() - began_ns) / 1e9
     if observer is not None:
         observer.end(plan, variant, due, collector, elapsed_s, metadata)
     if metadata is not None:

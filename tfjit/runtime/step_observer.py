@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import settings
 from tfjit.runtime.cost_model import CostModel, is_due
+from tfjit.runtime.replacement import Replacement
 from tfjit.runtime.trace import StepStatsCollector
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.session")
 COST_MODEL: Final = "cost model"
 TIMELINE: Final = "timeline"
+PLACEMENT: Final = "placement"
 _NUMBERS: Final = itertools.count(1)
 
 
@@ -37,6 +39,13 @@ class StepObserver:
         self._number = next(_NUMBERS)
         self._lock = threading.Lock()
         self.costs = CostModel()
+        period, several = session.config.placement_period, len(session.devices.devices) > 1
+        self.replacement = Replacement(session, period) if period > 0 and several else None
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything left to measure."""
+        return self._every > 0 or self._timeline_step > 0 or (self.replacement is not None and not self.replacement.stable)
 
     @staticmethod
     def for_session(session: DirectSession) -> StepObserver | None:
@@ -44,8 +53,8 @@ class StepObserver:
         config = session.config
         if config is None:
             return None
-        options = config.graph_options
-        return StepObserver(session) if options.build_cost_model > 0 or options.timeline_step > 0 else None
+        observer = StepObserver(session)
+        return observer if observer.active else None
 
     def begin(self, plan: Plan) -> tuple[str, ...]:
         """Count a step of a plan; what it is measured for."""
@@ -57,6 +66,8 @@ class StepObserver:
                 due.append(COST_MODEL)
             if self._timeline_step > 0 and self._steps % self._timeline_step == 0:
                 due.append(TIMELINE)
+            if self.replacement is not None and self.replacement.wants(plan):
+                due.append(PLACEMENT)
             return tuple(due)
 
     def end(
@@ -69,6 +80,13 @@ class StepObserver:
                 self.costs.fill(metadata.cost_graph, variant.partitions)
         if TIMELINE in due and collector is not None:
             self._write_timeline(collector)
+        if self.replacement is not None:
+            records = collector.records if PLACEMENT in due and collector is not None else None
+            with self._lock:
+                if records is not None or collector is None:  # a step that was looked at took longer than others
+                    self.replacement.step(variant, elapsed_s, records)
+                if not self.active:
+                    self._session.observer = None
 
     def _write_timeline(self, collector: StepStatsCollector) -> None:
         """`timeline_<session>_<step>.json` in TFJIT_DUMP, or in a folder of the process under that for temporary files."""
