@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfjit.protos.attr_value_pb2 import AttrValue, NameAttrList
+    from tfjit.protos.checkpoint_state_pb2 import CheckpointState
     from tfjit.protos.cluster_pb2 import ClusterDef, JobDef
     from tfjit.protos.config_pb2 import (
         BatchingOptions,
@@ -113,6 +114,7 @@ _MODULES = {
         "AttrValue",
         "NameAttrList",
     ),
+    "checkpoint_state_pb2": ("CheckpointState",),
     "cluster_pb2": (
         "ClusterDef",
         "JobDef",
@@ -293,6 +295,7 @@ __all__ = [
     "BytesList",
     "CallableOptions",
     "CapturedTensor",
+    "CheckpointState",
     "ClusterDef",
     "ClusterDeviceFilters",
     "Code",

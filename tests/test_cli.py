@@ -166,9 +166,15 @@ def test_a_run_that_cannot_be_names_the_cause(
     assert message in captured.err and "Traceback" not in captured.err and captured.out == ""
 
 
-def test_a_saved_model_cannot_run_yet(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", data_dir / "lstm_saved_model", "--fetch", "StatefulPartitionedCall:0") == 2
-    assert "variables cannot be loaded yet" in capsys.readouterr().err
+def test_a_saved_model_runs_by_the_names_of_its_signature(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tfjit.client.model_file import read_model
+
+    signature = read_model(data_dir / "lstm_saved_model").signatures["serving_default"]
+    (given,), (wanted,) = signature.inputs, signature.outputs
+    feed = f"{given}={data_dir / 'lstm_saved_model.npz'}:inputs"
+    assert call("run", data_dir / "lstm_saved_model", "--feed", feed, "--fetch", wanted, "--out", tmp_path) == 0, capsys.readouterr().err
+    expected = np.load(data_dir / "lstm_saved_model.npz")["outputs"]
+    np.testing.assert_allclose(np.load(tmp_path / f"{wanted}.npy"), expected, 1e-4, 1e-5)
 
 
 def test_explain_names_passes_and_kernels(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,8 @@ _MODULES = {
     "dtypes": "tfjit.framework.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.initializers",
+    "lookup": "tfjit.client.lookup",
+    "saved_model": "tfjit.client.saved_model",
     "summary": "tfjit.client.summary",
     "train": "tfjit.client.train",
 }
@@ -93,7 +95,6 @@ _MISSING = {
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
     "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
-    "checkpoints and SavedModel": "saved_model",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),

@@ -7,6 +7,7 @@ everything else to stderr.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from tfjit import __version__
 from tfjit.framework.errors import OpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
@@ -160,7 +161,6 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    import tfjit
     from tfjit.progress import Progress
     from tfjit.protos import ConfigProto, OptimizerOptions, RunMetadata, RunOptions
 
@@ -170,15 +170,16 @@ def _run(args: argparse.Namespace) -> int:
         _writable_folder(args.out)
     if args.trace is not None and not args.trace.parent.is_dir():
         raise UsageError(f"--trace {args.trace}: there is no folder {args.trace.parent}")
-    model = _runnable(_read_model(args.model))
+    model = _read_model(args.model)
     config = options = metadata = None
     if args.trace is not None:
         # A timeline of the reference kernels, which serve while others compile, would show what never runs again.
         config = ConfigProto()
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
-    with Progress(f"running {model.path.name}"), tfjit.Session(graph=model.graph_def, config=config) as session:
-        values = session.run(fetches, feeds, options=options, run_metadata=metadata)
+    with Progress(f"running {model.path.name}"), _opened(model, config) as session:
+        named = {_tensor_name(model, name): value for name, value in feeds.items()}
+        values = session.run([_tensor_name(model, name) for name in fetches], named, options=options, run_metadata=metadata)
     for name, value in zip(fetches, values, strict=True):
         if value is None:
             print(f"{name}: done", file=sys.stderr)
@@ -195,15 +196,16 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    import tfjit
     from tfjit.progress import Progress
 
     fetches = _fetches(args.fetch)
     shapes = _shapes(args.shape)
     feeds = _feeds(args.feed)
-    model = _runnable(_read_model(args.model))
-    with Progress(f"explaining {model.path.name}"), tfjit.Session(graph=model.graph_def) as session:
-        explanation = session.explain(fetches, shapes or None, args.measure, feeds or None)
+    model = _read_model(args.model)
+    with Progress(f"explaining {model.path.name}"), _opened(model) as session:
+        wanted = [_tensor_name(model, name) for name in fetches]
+        sizes, values = ({_tensor_name(model, name): value for name, value in given.items()} for given in (shapes, feeds))
+        explanation = session.explain(wanted, sizes or None, args.measure, values or None)
     if args.json:
         import json
 
@@ -232,14 +234,34 @@ def _read_model(name: str) -> ModelFile:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _runnable(model: ModelFile) -> ModelFile:
-    """`model`, unless its variables would stay without values."""
-    if model.kind == "SavedModel":
-        raise UsageError(
-            f"{model.path} is a SavedModel; its variables cannot be loaded yet, so it can only be inspected. "
-            "Freeze it into a GraphDef to run it."
-        )
-    return model
+@contextlib.contextmanager
+def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
+    """A session over a model; of a SavedModel with its variables, tables and assets."""
+    import tfjit
+
+    if model.kind != "SavedModel":
+        with tfjit.Session(graph=model.graph_def, config=config) as session:
+            yield session
+        return
+    from tfjit.client import saved_model
+
+    with tfjit.Graph().as_default(), tfjit.Session(config=config) as session:
+        saved_model.load(session, model.tags, model.path.parent)
+        yield session
+
+
+def _tensor_name(model: ModelFile, name: str) -> str:
+    """The name of a tensor or operation; `name` may also be a name of the model's only signature, or of "serving_default"."""
+    key = name.removesuffix(":0")
+    signatures = model.signatures
+    signature = signatures.get("serving_default") or (next(iter(signatures.values())) if len(signatures) == 1 else None)
+    if signature is None or any(node.name == key for node in model.graph_def.node):
+        return name
+    for side in (signature.inputs, signature.outputs):
+        if key in side:
+            found: str = side[key].name
+            return found
+    return name
 
 
 def _fetches(names: Sequence[str]) -> list[str]:

@@ -140,7 +140,7 @@ def test_dtypes() -> None:
     ("expression", "feature"),
     [
         ("tf.train.SyncReplicasOptimizer", "optimizers of several workers are not supported yet"),
-        ("tf.train.Saver", "checkpoints are not supported yet"),
+        ("tf.train.MonitoredSession", "monitored sessions are not supported yet"),
         ("tf.train.MonitoredTrainingSession", "monitored sessions are not supported yet"),
         ("tf.layers", "layers, losses and metrics are not supported yet"),
         ("tf.summary.scalar", "summary operations are not supported yet"),

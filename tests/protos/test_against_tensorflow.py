@@ -27,6 +27,7 @@ from tensorflow.core.protobuf import (
     tensorflow_server_pb2,
 )
 from tensorflow.core.util import event_pb2
+from tensorflow.python.training import checkpoint_state_pb2
 
 from tfjit import protos
 
@@ -41,6 +42,7 @@ EXTENSIONS = {
 }
 
 _ROOTS = (
+    checkpoint_state_pb2,
     example_pb2,
     config_pb2,
     device_attributes_pb2,

@@ -33,6 +33,11 @@ class ModelFile:
         return self.message.graph_def if isinstance(self.message, MetaGraphDef) else self.message
 
     @property
+    def tags(self) -> list[str]:
+        """What the chosen meta graph of a SavedModel is for."""
+        return list(self.message.meta_info_def.tags) if isinstance(self.message, MetaGraphDef) else []
+
+    @property
     def signatures(self) -> Mapping[str, Any]:
         """SignatureDefs by name; none for a GraphDef."""
         return self.message.signature_def if isinstance(self.message, MetaGraphDef) else {}

@@ -44,7 +44,9 @@ def graph_def_from(source: Any) -> Any:
         model = read_model(path, faulty=True)
         if model.kind == "SavedModel":
             raise errors.UnimplementedError(
-                None, None, f"{path} is a SavedModel, which cannot be loaded yet; freeze it into a GraphDef file."
+                None,
+                None,
+                f"{path} is a SavedModel, with variables to restore: give its folder to tfjit.saved_model.load(session, tags, folder).",
             )
         return model.graph_def
     if isinstance(source, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""What `tfjit.train` holds: the global step and the messages of a cluster."""
+"""What `tfjit.train` holds: savers, checkpoints, coordinators, queue runners, input queues, the global step, messages."""
 
 from __future__ import annotations
 
@@ -25,24 +25,38 @@ _OPTIMIZERS: Final = (
     *("AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer"),
     *("MomentumOptimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer"),
 )
-_MESSAGES: Final = ("ClusterDef", "JobDef", "SaverDef", "ServerDef")
+_HOMES: Final = {
+    "checkpoints": (
+        "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state latest_checkpoint list_variables load_checkpoint "
+        "load_variable remove_checkpoint update_checkpoint_state"
+    ),
+    "coordinator": "Coordinator LooperThread",
+    "input_queues": (
+        "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch range_input_producer shuffle_batch "
+        "shuffle_batch_join slice_input_producer string_input_producer"
+    ),
+    "meta_graph": "export_meta_graph",
+    "optimizer": "Optimizer",
+    "optimizers": " ".join(_OPTIMIZERS),
+    "queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+    "saver": "Saver import_meta_graph",
+}
+_NAMES: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MESSAGES: Final = (
+    *("BytesList", "CheckpointState", "ClusterDef", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList"),
+    *("Int64List", "JobDef", "SaverDef", "SequenceExample", "ServerDef"),
+)
 # How a name of TensorFlow's tf.train ends or begins, and what it would take.
 _MISSING: Final = (
     ("Optimizer", "optimizers of several workers"),
-    ("Saver", "checkpoints"),
-    ("Checkpoint", "checkpoints"),
-    ("checkpoint", "checkpoints"),
-    ("meta_graph", "checkpoints"),
+    ("Checkpoint", "object-based checkpoints"),
+    ("checkpoint", "object-based checkpoints"),
     ("Hook", "monitored sessions"),
     ("Session", "monitored sessions"),
     ("Scaffold", "monitored sessions"),
     ("Server", "distributed sessions"),
     ("ClusterSpec", "distributed sessions"),
-    ("queue_runner", "queue runners"),
-    ("QueueRunner", "queue runners"),
-    ("Coordinator", "queue runners"),
-    ("batch", "input queues"),
-    ("producer", "input queues"),
+    ("batch", "some input queues"),
     ("decay", "learning rate schedules"),
     ("ExponentialMovingAverage", "moving averages"),
 )
@@ -52,13 +66,12 @@ def __getattr__(name: str) -> Any:
     if name in _MESSAGES:
         value = globals()[name] = getattr(importlib.import_module("tfjit.protos"), name)
         return value
-    if name in _OPTIMIZERS or name == "Optimizer":
-        home = "optimizers" if name in _OPTIMIZERS else "optimizer"
-        value = globals()[name] = getattr(importlib.import_module(f"tfjit.client.{home}"), name)
+    if name in _NAMES:
+        value = globals()[name] = getattr(importlib.import_module(f"tfjit.client.{_NAMES[name]}"), name)
         return value
     reason = next((f": {feature} are not supported yet" for part, feature in _MISSING if part in name), "")
     raise AttributeError(f"module 'tfjit.train' has no attribute {name!r}{reason}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MESSAGES, *_OPTIMIZERS, "Optimizer"})
+    return sorted({*globals(), *_MESSAGES, *_NAMES})

@@ -1,0 +1,254 @@
+"""`tfjit.lookup`: tables from keys to values."""
+
+from __future__ import annotations
+
+import enum
+from types import SimpleNamespace
+from typing import Any, Final
+
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import add_to_collection, name_scope
+from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.graph_keys import GraphKeys
+from tfjit.framework.operation import Operation, Tensor
+from tfjit.framework.shape import TensorShape
+from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.convert import convert_to_tensor
+
+
+class TextFileIndex(enum.IntEnum):
+    """What of a line is a key or value; a number from 0 on is a column."""
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+class TableInitializerBase:
+    """What fills a table."""
+
+    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+        self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+
+    @property
+    def key_dtype(self) -> DType:
+        """Of the keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """Of the values."""
+        return self._value_dtype
+
+    def initialize(self, table: Any) -> Operation:
+        """The operation that fills a table."""
+        raise NotImplementedError
+
+
+class KeyValueTensorInitializer(TableInitializerBase):
+    """Fills a table from two vectors."""
+
+    def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None) -> None:
+        with name_scope(name, "key_value_init"):
+            self._keys = convert_to_tensor(keys, dtype=key_dtype, name="keys")
+            self._values = convert_to_tensor(values, dtype=value_dtype, name="values")
+        super().__init__(self._keys.dtype.base_dtype, self._values.dtype.base_dtype)
+
+    def initialize(self, table: Any) -> Operation:
+        return create("InitializeTableV2", table_handle=table.resource_handle, keys=self._keys, values=self._values)
+
+
+class TextFileInitializer(TableInitializerBase):
+    """Fills a table from the lines of a file. key_index, value_index: columns, or of TextFileIndex."""
+
+    def __init__(
+        self,
+        filename: Any,
+        key_dtype: Any,
+        key_index: int,
+        value_dtype: Any,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(key_dtype, value_dtype)
+        for what, dtype, index in (("Key", self._key_dtype, key_index), ("Value", self._value_dtype, value_index)):
+            if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes.int64:
+                raise ValueError(f"{what}_dtype must be int64 for a line number, got {dtype.name}")
+            if index == TextFileIndex.WHOLE_LINE and not (dtype.is_integer or dtype is dtypes.string):
+                raise ValueError(f"{what}_dtype must be string or integer for a whole line, got {dtype.name}")
+            if index < -2:
+                raise ValueError(f"Invalid {what.lower()} index {index}.")
+        if key_index == value_index:
+            raise ValueError(f"Filename: {filename}, Key index and value index are both {key_index}.")
+        if (vocab_size is not None and vocab_size <= 0) or len(delimiter) != 1:
+            raise ValueError(f"vocab_size {vocab_size} must be positive, and the delimiter {delimiter!r} one character")
+        with name_scope(name, "text_file_init"):
+            self._filename = convert_to_tensor(filename, dtype=dtypes.string, name="asset_filepath")
+        self._indices = int(key_index), int(value_index)
+        self._vocab_size, self._delimiter = vocab_size, delimiter
+        if self._filename.op.type == "Const":
+            add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
+
+    def initialize(self, table: Any) -> Operation:
+        return create(
+            "InitializeTableFromTextFileV2",
+            table_handle=table.resource_handle,
+            filename=self._filename,
+            key_index=self._indices[0],
+            value_index=self._indices[1],
+            vocab_size=-1 if self._vocab_size is None else self._vocab_size,
+            delimiter=self._delimiter,
+        )
+
+
+class _Table:
+    """What tables share: the handle, lookups, the size."""
+
+    def __init__(self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: Any = ()) -> None:
+        self._handle = handle
+        self._key_dtype, self._value_dtype = key_dtype, value_dtype
+        self._value_shape = TensorShape(value_shape)
+        self._key_rank = 0
+        self._default: Any = None
+
+    @property
+    def resource_handle(self) -> Tensor:
+        """The handle."""
+        return self._handle
+
+    @property
+    def key_dtype(self) -> DType:
+        """Of the keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """Of the values."""
+        return self._value_dtype
+
+    @property
+    def name(self) -> str:
+        """Of the table's operation."""
+        return self._handle.op.name
+
+    @property
+    def default_value(self) -> Any:
+        """What unknown keys have."""
+        return self._default
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Number of keys, int64."""
+        return tensor("LookupTableSizeV2", name or f"{self._handle.op.name.rpartition('/')[2]}_Size", table_handle=self._handle)
+
+    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+        """The values of keys, the default for unknown ones. Raises TypeError for keys of another dtype."""
+        given = convert_to_tensor(keys, dtype=None if isinstance(keys, Tensor) else self._key_dtype, name="keys")
+        if given.dtype.base_dtype is not self._key_dtype:
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype.name}, received: {given.dtype.name}")
+        short = self._handle.op.name.rpartition("/")[2]
+        found = tensor("LookupTableFindV2", name or f"{short}_Lookup", table_handle=self._handle, keys=given, default_value=self._default)
+        shape = given.shape_tuple
+        if shape is not None and self._value_shape.dims_tuple is not None:
+            found.set_shape((*shape[: len(shape) - self._key_rank], *self._value_shape.dims_tuple))
+        return found
+
+    def __getitem__(self, keys: Any) -> Tensor:
+        return self.lookup(keys)
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys, and their values."""
+        found = call("LookupTableExportV2", name, table_handle=self._handle, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
+        return found.keys, found.values
+
+
+class StaticHashTable(_Table):
+    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown keys."""
+
+    def __init__(
+        self, initializer: TableInitializerBase, default_value: Any, shared_name: str | None = None, name: str | None = None
+    ) -> None:
+        with name_scope(name, "hash_table") as scope:
+            handle = tensor(
+                "HashTableV2",
+                scope,
+                shared_name=shared_name or "",
+                use_node_name_sharing=True,
+                key_dtype=initializer.key_dtype,
+                value_dtype=initializer.value_dtype,
+            )
+            super().__init__(handle, initializer.key_dtype, initializer.value_dtype)
+            self._default = convert_to_tensor(default_value, dtype=initializer.value_dtype, name="Const")
+            with name_scope("table_init"):
+                self._initializer = initializer.initialize(self)
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, self._initializer)
+
+    @property
+    def initializer(self) -> Operation:
+        """The operation that fills it."""
+        return self._initializer
+
+
+HashTable = StaticHashTable
+
+
+class MutableHashTable(_Table):
+    """A table that runs change. default_value: of unknown keys; its shape is that of all values (a scalar or vector)."""
+
+    def __init__(
+        self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str = "MutableHashTable", checkpoint: bool = True
+    ) -> None:
+        keys, values = as_dtype(key_dtype), as_dtype(value_dtype)
+        default = convert_to_tensor(default_value, dtype=values)
+        shape = default.shape
+        attrs: dict[str, Any] = {"key_dtype": keys, "value_dtype": values, "use_node_name_sharing": True}
+        if shape.rank == 0:
+            handle = tensor("MutableHashTableV2", name, **attrs)
+        else:
+            handle = tensor("MutableHashTableOfTensorsV2", name, value_shape=shape, **attrs)
+        super().__init__(handle, keys, values, shape)
+        self._default = default
+
+    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+        """Set the values of keys."""
+        pair = convert_to_tensor(keys, self._key_dtype, name="keys"), convert_to_tensor(values, self._value_dtype, name="values")
+        return create("LookupTableInsertV2", name, table_handle=self._handle, keys=pair[0], values=pair[1])
+
+    def remove(self, keys: Any, name: str | None = None) -> Operation:
+        """Drop keys."""
+        return create("LookupTableRemoveV2", name, table_handle=self._handle, keys=convert_to_tensor(keys, self._key_dtype, name="keys"))
+
+
+class DenseHashTable(MutableHashTable):
+    """A mutable table; `empty_key` and `deleted_key` are two keys that are never used. Keys may be vectors."""
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        empty_key: Any,
+        deleted_key: Any,
+        initial_num_buckets: int | None = None,
+        name: str = "MutableDenseHashTable",
+        checkpoint: bool = True,
+    ) -> None:
+        keys, values = as_dtype(key_dtype), as_dtype(value_dtype)
+        default = convert_to_tensor(default_value, dtype=values, name="default_value")
+        empty = convert_to_tensor(empty_key, dtype=keys, name="empty_key")
+        handle = tensor(
+            "MutableDenseHashTableV2",
+            name,
+            empty_key=empty,
+            deleted_key=convert_to_tensor(deleted_key, dtype=keys, name="deleted_key"),
+            value_dtype=values,
+            value_shape=default.shape,
+            initial_num_buckets=initial_num_buckets,
+            use_node_name_sharing=True,
+        )
+        _Table.__init__(self, handle, keys, values, default.shape)
+        self._default = default
+        self._key_rank = empty.shape.rank or 0
+
+
+experimental: Final = SimpleNamespace(DenseHashTable=DenseHashTable, MutableHashTable=MutableHashTable)
