@@ -470,7 +470,8 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 
 # what is done to the graph
 
-TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse"]
+LOOPS = {"compile_loops", "specialize_bodies"}
+TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
 
 
 @covers(
@@ -479,6 +480,7 @@ TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_
     "RewriterConfig.dependency_optimization",
     "RewriterConfig.common_subgraph_elimination",
     "RewriterConfig.remapping",
+    "RewriterConfig.loop_optimization",
     "RewriterConfig.disable_meta_optimizer",
     "RewriterConfig.optimizers",
     "RewriterConfig.meta_optimizer_iterations",
@@ -497,10 +499,11 @@ TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_
         ("rewrite_options { dependency_optimization: OFF }", {"drop_control_edges"}),
         ("rewrite_options { common_subgraph_elimination: OFF }", {"eliminate_common_subexpressions"}),
         ("rewrite_options { remapping: OFF }", {"fuse"}),
+        ("rewrite_options { loop_optimization: OFF }", LOOPS),
         ("rewrite_options { disable_meta_optimizer: true }", {"simplify", "drop_control_edges", "fuse"}),
         (
             "rewrite_options { optimizers: ['constfold', 'layout', 'remap'] }",
-            {"simplify", "drop_control_edges", "eliminate_common_subexpressions"},
+            {"simplify", "drop_control_edges", "eliminate_common_subexpressions", *LOOPS},
         ),
         ("rewrite_options { optimizers: ['arithmetic'] arithmetic_optimization: OFF }", set(TWICE)),
         ("rewrite_options { min_graph_nodes: 100 }", set(TWICE)),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfjit.framework import shape as shapes
 from tfjit.framework.dtypes import as_dtype
 from tfjit.passes.view import SINK, SOURCE
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.trace import NodeRecord, TensorRecord
 
 if TYPE_CHECKING:
@@ -58,10 +59,9 @@ class CostModel:
                 cost.outputs = record.outputs
                 seen.add(key)
 
-    def clear(self) -> None:
-        """Forget everything: nodes have moved."""
-        with self._lock:
-            self._nodes.clear()
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def cost(self, device: str, name: str) -> NodeCost:
         """The cost of a node; one of no runs if it was never seen."""

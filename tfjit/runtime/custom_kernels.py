@@ -10,6 +10,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.shape import format_shape, is_compatible
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import OpContext, RuntimeKernel, SyncKernel
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class CustomKernels:
         self._creator = creator
         self._kernels: dict[str, SyncKernel | None] = {}
         self._lock = threading.Lock()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child, where nobody else asks."""
+        release_lock(self._lock)
 
     def __call__(self, node: Node) -> SyncKernel | None:
         """The node's kernel, or None when the creator declines. Raises InvalidArgumentError when what it returns cannot be called."""

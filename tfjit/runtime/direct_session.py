@@ -194,6 +194,7 @@ class DirectSession(BackendSession):
         self._partial_runs.clear()
         forking.release_lock(self._plan_lock)
         parts: list[forking.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
+        parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
         for part in parts:
             part.after_fork()
 

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
+from tfjit.runtime import forking
 from tfjit.runtime.pool import ThreadPool
 
 DEFAULT_THREADS: Final = 4  # file work waits more than it computes, so cores are no measure
 _LOCK = threading.Lock()
+forking.hold(_LOCK, forking.EXTENSION)
 _POOLS: dict[int, IoPool] = {}
 _T = TypeVar("_T")
 

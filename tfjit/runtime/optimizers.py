@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.runtime import forking
 
 if TYPE_CHECKING:
     from tfjit.passes.context import Pass
@@ -30,7 +31,7 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
     "function": (),
     "implementation_selector": (),
     "layout": (),
-    "loop": (),
+    "loop": ("compile_loops", "specialize_bodies"),
     "memory": (),
     "pin_to_host": (),
     "pruning": (),
@@ -52,6 +53,7 @@ TOGGLES: Final[Mapping[str, str]] = {
 # parameters (name -> Python value) -> the pass
 PassMaker = Callable[[Mapping[str, Any]], "Pass"]
 _LOCK = threading.Lock()
+forking.hold(_LOCK, forking.EXTENSION)
 _CUSTOM: dict[str, PassMaker] = {}
 
 

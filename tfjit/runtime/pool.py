@@ -64,8 +64,8 @@ class Slots:
         with self._lock:
             if self._waiting:
                 heapq.heappop(self._waiting)[2].release()
-            else:
-                self._free += 1
+            else:  # no more than there are: a run that forks has its slot back in the child already
+                self._free = min(self._free + 1, self._count)
 
     def after_fork(self) -> None:
         """Put things in order in a forked child, where nobody works or waits."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import settings
 from tfjit.runtime.cost_model import CostModel, is_due
+from tfjit.runtime.forking import release_lock
 from tfjit.runtime.replacement import Replacement
 from tfjit.runtime.trace import StepStatsCollector
 
@@ -55,6 +56,11 @@ class StepObserver:
             return None
         observer = StepObserver(session)
         return observer if observer.active else None
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        self.costs.after_fork()
 
     def begin(self, plan: Plan) -> tuple[str, ...]:
         """Count a step of a plan; what it is measured for."""
