@@ -20,6 +20,7 @@ NAMES = (
     *("digits CNN, batch 1", "add of two scalars", "15-op chain, 1 element", "50 feeds, 50 fetches", "[4096,1]", "cast and select"),
     *("chain with a strided", "gelu(tanh)", "exp/log", "Black-Scholes", "MobileNetV2, batch 1", "softmax", "logsumexp", "l2 normalise"),
     *("variance along axis 0", "sum along axis 1", "transformer", "DLRM", "CNN 28x28", "depthwise 3x3 1x14", "dense 1x1024"),
+    *("Mandelbrot 512x512x100, v2", "branch in a loop, 1000 iterations, v2"),
 )
 
 

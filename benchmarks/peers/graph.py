@@ -56,7 +56,21 @@ class PeerGraph:
         self.fetches, self.targets, self.feeds = tuple(fetches), tuple(targets), tuple(feeds)
         self._protos = {node.name: node for node in self.message.node}
         self.order: list[PeerNode] = []
+        self._functions: dict[str, PeerGraph] = {}
         self._sort({endpoint(name)[0] for name in feeds})
+
+    def function(self, name: str) -> PeerGraph:
+        """The body of a function of the library: its parameters are the feeds, its results the fetches."""
+        if name not in self._functions:
+            from tfjit.passes.view import DataflowGraph
+
+            body = DataflowGraph.from_graph_def(self.message).functions.body(name)
+            found = body.graph.to_graph_def()
+            found.library.CopyFrom(self.message.library)
+            feeds = [f"{body.args[k].name}:0" if k in body.args else f"unused/{k}:0" for k in range(len(body.inputs))]
+            fetches = [f"{src}:{slot}" for src, slot in body.returned]
+            self._functions[name] = PeerGraph(found.SerializeToString(), fetches, (), feeds)
+        return self._functions[name]
 
     def _sort(self, fed: set[str]) -> None:
         done: set[str] = set()

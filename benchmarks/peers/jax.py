@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -124,6 +126,9 @@ def evaluate(graph: PeerGraph, feeds: dict[str, Any], state: dict[str, Any]) -> 
         inputs = [values.get(at) for at in node.inputs]
         if node.op in _VARIABLE_OPS:
             values[node.name, 0] = _VARIABLE_OPS[node.op](node, state, *inputs)
+        elif node.op in _CONTROL_OPS:
+            for port, value in enumerate(_CONTROL_OPS[node.op](graph, node, *inputs)):
+                values[node.name, port] = value
         elif node.op != "NoOp":
             found = RULES.get(node.op)
             if found is None:
@@ -133,6 +138,33 @@ def evaluate(graph: PeerGraph, feeds: dict[str, Any], state: dict[str, Any]) -> 
             for port, value in enumerate(result if isinstance(result, tuple) else (result,)):
                 values[node.name, port] = value
     return [values[endpoint(name)] for name in graph.fetches]
+
+
+def _call(graph: PeerGraph, ref: Any, values: Sequence[Any]) -> list[Any]:
+    body = graph.function(ref.name)
+    return evaluate(body, dict(zip(body.feeds, values, strict=True)), {})
+
+
+def _while(graph: PeerGraph, node: PeerNode, *inputs: Any) -> Any:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def body(values: Any) -> list[Any]:
+        found = _call(graph, node.attrs["body"], values)
+        return [jnp.asarray(new, old.dtype) for new, old in zip(found, values, strict=True)]
+
+    first = [jnp.asarray(x, x.dtype) for x in inputs]
+    return lax.while_loop(lambda values: _call(graph, node.attrs["cond"], values)[0], body, first)
+
+
+def _if(graph: PeerGraph, node: PeerNode, predicate: Any, *inputs: Any) -> Any:
+    from jax import lax
+
+    sides = [functools.partial(_call, graph, node.attrs[branch]) for branch in ("then_branch", "else_branch")]
+    return lax.cond(predicate, *(lambda *values, side=side: tuple(side(values)) for side in sides), *inputs)
+
+
+_CONTROL_OPS = {"While": _while, "StatelessWhile": _while, "If": _if, "StatelessIf": _if}
 
 
 def _assign(node: PeerNode, state: dict[str, Any], name: str, value: Any) -> None:

@@ -57,6 +57,16 @@ def _const(xp: Any, node: PeerNode) -> Any:
     return node.attrs["value"]
 
 
+@rule("ZerosLike")
+def _zeros_like(xp: Any, node: PeerNode, x: Any) -> Any:
+    return xp.zeros_like(x)
+
+
+@rule("OnesLike")
+def _ones_like(xp: Any, node: PeerNode, x: Any) -> Any:
+    return xp.ones_like(x)
+
+
 @rule("Relu")
 def _relu(xp: Any, node: PeerNode, x: Any) -> Any:
     return xp.maximum(x, x.dtype.type(0))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
 from tfjit.kernels.cpu import costs
 from tfjit.kernels.cpu.loop_program_text import CANCELLED, Form, ProgramText, array_sizes, is_tileable, program_source
 from tfjit.kernels.group import node_suffix
-from tfjit.kernels.loop_program import CONTROL, LoopProgram
+from tfjit.kernels.loop_program import CONTROL, WHILE, LoopProgram, Step
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 TILE_BYTES: Final = 16 << 10
@@ -17,7 +18,7 @@ TILE_BYTES: Final = 16 << 10
 _MIN_TILE: Final = 128
 _GUESSED_NS: Final = 100_000.0
 """A loop's time is not known before it runs: long enough to let other threads run meanwhile."""
-_GUESSED_ITERATIONS: Final = 30
+_GUESSED_ITERATIONS: Final = 100
 _LINE: Final = 64
 LANE_BYTES: Final = 256
 """Bytes of the widest array's lanes: four vectors in flight, while a handful of arrays still fit the registers."""
@@ -44,7 +45,7 @@ def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
     cost = _GUESSED_NS
     if text.form != "whole":
         (count,) = array_sizes(program)
-        cost = costs.FIXED_NS + _GUESSED_ITERATIONS * count * max(text.element_ns, 0.05)
+        cost = costs.FIXED_NS + _iterations(program) * count * max(text.element_ns, 0.05)
         words.append(count)
         chunks = costs.chunks_for(cost, max(count // max(_MIN_TILE, 2 * lanes), 1))
     if text.form == "tiled":
@@ -82,6 +83,33 @@ def _lanes(program: LoopProgram) -> int:
     if len(steps) > _MAX_LANE_STEPS or len(carried) > _MAX_CARRIED or not all(costs.op_ns(step.op) <= _CHEAP_NS for step in steps):
         return 0
     return LANE_BYTES // _widest(program)
+
+
+def _iterations(program: LoopProgram) -> float:
+    """How often the outermost loops go round: known where one counts from a constant to a constant, else guessed."""
+    constants = dict(program.constants)
+    found = [_counted(step, constants) for step in program.block.steps if step.op == WHILE]
+    return max((n if n is not None else _GUESSED_ITERATIONS for n in found), default=1)
+
+
+def _counted(loop: Step, constants: Mapping[int, Any]) -> float | None:
+    condition, body = loop.blocks
+    makers = {step.results[0]: step for step in (*condition.steps, *body.steps) if len(step.results) == 1}
+    tests = [makers.get(condition.results[0])]
+    for test in tests:  # all that must hold
+        if test is None:
+            continue
+        if test.op == "LogicalAnd":
+            tests += [makers.get(a) for a in test.args]
+        elif test.op in ("Less", "LessEqual") and test.args[0] in condition.params and test.args[1] in constants:
+            k = condition.params.index(test.args[0])
+            step = makers.get(body.results[k])
+            if step is None or step.op != "AddV2" or loop.args[k] not in constants or body.params[k] not in step.args:
+                continue
+            by = next((constants[a] for a in step.args if a in constants), 0)
+            if by > 0:
+                return float(max((float(constants[test.args[1]]) - float(constants[loop.args[k]])) / float(by), 0))
+    return None
 
 
 def _widest(program: LoopProgram) -> int:

@@ -9,9 +9,11 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.test_loop import floats
+from tests.kernels.test_loop_program import escape
 from tests.kernels.test_reduction import ReduceBuilder
 from tfjit.framework import dtypes as d
 from tfjit.kernels.cpu.loop import loop_call
+from tfjit.kernels.cpu.loop_program import program_call
 from tfjit.kernels.cpu.reduction import reduce_call
 from tfjit.kernels.cpu.rows import rows_call
 from tfjit.kernels.group import FusedGroup
@@ -30,6 +32,10 @@ def tiled_loop() -> NativeCall:
     g = ReduceBuilder(floats(60, 50), floats(50, 60))
     turned = g.op("Transpose", g.input(1), g.constant(np.array([1, 0])), value=np.ascontiguousarray(g.arrays[1].T))
     return loop_call(g.group(g.op("AddV2", g.input(0), turned)))
+
+
+def loop_program() -> NativeCall:
+    return program_call(escape(300))
 
 
 def reduction() -> NativeCall:
@@ -54,7 +60,7 @@ def transpose() -> NativeCall:
     return builder(NodeSpec("node", "Transpose", {}, inputs, (TensorSpec(d.float32, (3, 50, 40)),), {1: order}))
 
 
-@pytest.mark.parametrize("make", [loop, tiled_loop, reduction, rows, transpose], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [loop, loop_program, tiled_loop, reduction, rows, transpose], ids=lambda f: f.__name__)
 def test_text_of_a_template(make, update_golden: bool) -> None:  # type: ignore[no-untyped-def]
     (source,) = make().sources()
     path = GOLDEN / f"{make.__name__}.txt"
