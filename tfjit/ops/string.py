@@ -69,10 +69,18 @@ register_op(
     attrs=("maxsplit: int = -1",),
 )
 register_op("StringStrip", inputs=("input: string",), outputs=("output: string",))
-register_op("StringToHashBucket", inputs=("string_tensor: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",))
-register_op("StringToHashBucketFast", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",))
 register_op(
-    "StringToHashBucketStrong", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1", "key: list(int)")
+    "StringToHashBucket", inputs=("string_tensor: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",), shape=unchanged
+)
+register_op(
+    "StringToHashBucketFast", inputs=("input: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",), shape=unchanged
+)
+register_op(
+    "StringToHashBucketStrong",
+    inputs=("input: string",),
+    outputs=("output: int64",),
+    attrs=("num_buckets: int >= 1", "key: list(int)"),
+    shape=unchanged,
 )
 register_op(
     "StringToNumber",
