@@ -181,6 +181,10 @@ def test_tables() -> None:
         dense = tfjit.lookup.experimental.DenseHashTable(tfjit.int64, tfjit.int64, -1, empty_key=0, deleted_key=-1)
         session.run(dense.insert(np.int64([5]), np.int64([6])))
         assert session.run(dense.lookup(np.int64([5, 7]))).tolist() == [6, -1] and dense.key_dtype is tfjit.int64
+        vocabulary = tfjit.lookup.StaticVocabularyTable(tfjit.lookup.KeyValueTensorInitializer(["a", "b"], np.int64([0, 1])), 3)
+        session.run(vocabulary.initializer)
+        ids = session.run(vocabulary.lookup(["a", "x", "b", "y"])).tolist()
+        assert ids[0] == 0 and ids[2] == 1 and all(2 <= ids[k] < 5 for k in (1, 3)) and session.run(vocabulary.size()) == 5
         with pytest.raises(ValueError, match="Key index and value index are both -1"):
             tfjit.lookup.TextFileInitializer("f", tfjit.int64, -1, tfjit.int64, -1)
         with pytest.raises(ValueError, match="Value_dtype must be int64 for a line number, got float32"):

@@ -6,6 +6,7 @@ import io
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -78,3 +79,26 @@ def test_records() -> None:
             continue  # between records
         with pytest.raises(DataLossError, match=r"record at \d+.* in f"):
             list(read_records(io.BytesIO(whole[:end]), "f"))
+
+
+def test_operations_are_tensorflows(tmp_path: Path) -> None:
+    """Names, tags and messages, beside TensorFlow's operations of the same calls."""
+    tf1 = tf.compat.v1
+    found = []
+    for lib, message in ((tfjit, tfjit.Summary), (tf1, tf1.Summary)):
+        with lib.Graph().as_default(), lib.Session() as session:
+            with lib.name_scope("outer"):
+                lib.summary.scalar("a loss", lib.constant(1.5))
+                lib.summary.scalar("loss", 2.5, family="all")
+            lib.summary.histogram("h", lib.constant([1.0, 2.0, 2.0]))
+            lib.summary.text("words", lib.constant(["one"]))
+            lib.summary.image("p", lib.constant(np.zeros((1, 2, 2, 1), np.uint8)), max_outputs=1)
+            lib.summary.tensor_summary("t", lib.constant([1, 2]), summary_description="what it is", display_name="T")
+            names = [s.name for s in lib.get_collection(lib.GraphKeys.SUMMARIES)]
+            summary = message.FromString(session.run(lib.summary.merge_all()))
+            for value in summary.value:
+                value.ClearField("image")
+                value.ClearField("tensor")
+            found.append((names, summary.SerializeToString(deterministic=True)))
+            assert lib.summary.merge_all("none") is None
+    assert found[0] == found[1]

@@ -6,6 +6,9 @@ import enum
 from types import SimpleNamespace
 from typing import Any, Final
 
+import numpy as np
+
+from tfjit import ops
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import add_to_collection, name_scope
 from tfjit.framework.dtypes import DType, as_dtype
@@ -190,6 +193,66 @@ class StaticHashTable(_Table):
 
 
 HashTable = StaticHashTable
+
+
+class StaticVocabularyTable:
+    """A table of strings to ids, whose unknown words get one of `num_oov_buckets` ids after the known ones, by their hash.
+
+    Raises TypeError for keys other than strings, or ids other than int64; ValueError for less than one bucket.
+    """
+
+    def __init__(
+        self, initializer: TableInitializerBase, num_oov_buckets: int, lookup_key_dtype: Any = None, name: str | None = None
+    ) -> None:
+        if num_oov_buckets <= 0:
+            raise ValueError(f"Argument `num_oov_buckets` must be greater than 0. Received: {num_oov_buckets}.")
+        if initializer.value_dtype is not dtypes.int64:
+            raise TypeError(f"Invalid `value_dtype`, expected {dtypes.int64} but got {initializer.value_dtype}.")
+        if initializer.key_dtype is not dtypes.string or lookup_key_dtype not in (None, dtypes.string):
+            raise TypeError(f"only strings have hash buckets here, got keys of {initializer.key_dtype.name}")
+        self._buckets = int(num_oov_buckets)
+        self._table = StaticHashTable(initializer, -1, name=name)
+
+    @property
+    def initializer(self) -> Operation:
+        """The operation that fills it."""
+        return self._table.initializer
+
+    @property
+    def resource_handle(self) -> Tensor:
+        """The handle of the table of known words."""
+        return self._table.resource_handle
+
+    @property
+    def key_dtype(self) -> DType:
+        """Of the keys."""
+        return self._table.key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """Of the ids."""
+        return self._table.value_dtype
+
+    @property
+    def name(self) -> str:
+        """Of the table's operation."""
+        return self._table.name
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Number of ids: known words and buckets."""
+        with name_scope(name, f"{self._table.name.rpartition('/')[2]}_Size"):
+            return ops.add(self._table.size(), np.int64(self._buckets))
+
+    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+        """The ids of words. Raises TypeError for what are no strings."""
+        given = convert_to_tensor(keys, dtype=None if isinstance(keys, Tensor) else dtypes.string, name="keys")
+        with name_scope(name, f"{self._table.name.rpartition('/')[2]}_Lookup"):
+            ids = self._table.lookup(given)
+            hashed = tensor("StringToHashBucketFast", "hash_bucket", input=given, num_buckets=self._buckets)
+            return ops.where(ops.not_equal(ids, np.int64(-1)), ids, ops.add(hashed, self._table.size()))
+
+    def __getitem__(self, keys: Any) -> Tensor:
+        return self.lookup(keys)
 
 
 class MutableHashTable(_Table):

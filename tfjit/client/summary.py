@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import socket
@@ -137,7 +138,18 @@ class FileWriter:
         self.close()
 
 
+_OPERATIONS: Final = ("histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text")
+
+
 def __getattr__(name: str) -> Any:
-    operations = ("audio", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text")
-    reason = ": summary operations are not supported yet" if name in operations else ""
+    if name in _OPERATIONS:
+        value = globals()[name] = getattr(importlib.import_module("tfjit.client.summary_ops"), name)
+        return value
+    if name in ("Event", "SummaryDescription"):
+        return getattr(importlib.import_module("tfjit.protos"), name)
+    reason = ": summaries of sounds are not supported yet" if name == "audio" else ""
     raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}{reason}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATIONS})
