@@ -41,6 +41,11 @@ _HOMES = {
         "executing_eagerly is_tensor"
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "tfjit.client.parsing": (
+        "FixedLenFeature FixedLenSequenceFeature decode_csv decode_raw parse_example parse_single_example string_to_hash_bucket "
+        "string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
+    ),
+    "tfjit.client.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader",
     "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.client.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
     "tfjit.framework.env": "Clock Env FileSystem",
@@ -79,7 +84,9 @@ _MODULES = {
     "dtypes": "tfjit.framework.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.initializers",
+    "io": "tfjit.client.io",
     "lookup": "tfjit.client.lookup",
+    "python_io": "tfjit.client.record_files",
     "saved_model": "tfjit.client.saved_model",
     "summary": "tfjit.client.summary",
     "train": "tfjit.client.train",
@@ -94,7 +101,7 @@ _MISSING = {
     "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
-    "input pipelines": "data io parse_example parse_single_example python_io TFRecordReader TextLineReader WholeFileReader",
+    "input pipelines": "data",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
