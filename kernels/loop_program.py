@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework import elementwise
-from tfjit.framework.errors import OpError
+from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.kernels.group import node_suffix
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 
@@ -23,6 +23,10 @@ CASE: Final = "Case"
 WHILE: Final = "While"
 FILL: Final = "Fill"
 """An array all of whose elements are the step's one argument."""
+ELEMENT: Final = "Element"
+"""The part of an array at an index of its first dimension."""
+SET_ELEMENT: Final = "SetElement"
+"""An array with one part, at an index of its first dimension, replaced."""
 CONTROL: Final = frozenset({IF, CASE, WHILE})
 REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"})
 
@@ -31,13 +35,15 @@ REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"
 class Step:
     """One operation of a program.
 
-    op: an elementwise op type, one of REDUCTIONS, FILL, or control:
+    op: an elementwise op type, one of REDUCTIONS, FILL, ELEMENT (args array and index), SET_ELEMENT (args array, index and part), or
+        control:
         If     args (predicate: bool),         blocks (then, else)          each with as many results as the step
         Case   args (branch number: int32),    blocks, the last for numbers outside the range
         While  args (first values),            blocks (condition, body), each with a parameter an argument (one that is an
                array may start with one value everywhere); none comes out of the body as it went in: what does not change is
                read from outside
-    args, results: value numbers. attrs: what the row's expression takes. name: of the node it was, for messages.
+    args, results: value numbers. attrs: what the row's expression takes; of an ELEMENT or SET_ELEMENT "failure", the message for an index
+    out of range, with `{detail}` for the index. name: of the node it was, for messages.
     """
 
     op: str
@@ -245,6 +251,8 @@ class _Interpreter:
         result = program.values[step.results[0]]
         if step.op == FILL:
             return lambda args: np.full(result.shape, args[0].reshape(-1)[0])
+        if step.op in (ELEMENT, SET_ELEMENT):
+            return self._indexed(step)
         specs = tuple(program.values[a] for a in step.args)
         row = elementwise.lookup(step.op)
         if row is not None and row.error is None and all(s.shape == result.shape or s.shape == () for s in specs):
@@ -265,5 +273,21 @@ class _Interpreter:
             except OpError as error:
                 raise error.restated(error.message + node_suffix(spec.name)) from error
             return np.asarray(found).reshape(result.shape)
+
+        return run
+
+    def _indexed(self, step: Step) -> Callable[[list[np.ndarray]], np.ndarray]:
+        shape, result = self.program.values[step.args[0]].shape, self.program.values[step.results[0]]
+
+        def run(args: list[np.ndarray]) -> np.ndarray:
+            array, index = args[0].reshape(shape), int(args[1].reshape(-1)[0])
+            if not 0 <= index < shape[0]:
+                message = str(dict(step.attrs)["failure"]).format(detail=index)
+                raise InvalidArgumentError(None, None, message + node_suffix(step.name or step.op))
+            if step.op == ELEMENT:
+                return array[index].reshape(result.shape)
+            changed = array.copy()
+            changed[index] = args[2].reshape(shape[1:]) if args[2].size == changed[index].size else args[2].reshape(())
+            return changed.reshape(result.shape)
 
         return run

@@ -52,7 +52,7 @@ def program_call(program: LoopProgram, form: Form | None = None) -> NativeCall:
         tile = max(TILE_BYTES // max(sum(b.dtype.size for b in text.buffers), 1) // _LINE * _LINE, _MIN_TILE)
         words.append(tile)
         pitch = {b.index: -(-min(tile, max(count, 1)) * b.dtype.size // _LINE) * _LINE for b in temps}
-    words += text.sizes
+    words += [*text.sizes, *text.extents]
     words += [Pointer("in", k) for k in text.scalars]
     words += [Pointer("out", k) for k in text.outputs]
     words += [int(np.asarray(constants[v]).astype(np.int64)) for v in text.numbers]

@@ -16,10 +16,24 @@ from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
 from tfjit.kernels.cpu.loop import MAX_OUTPUTS
-from tfjit.kernels.loop_program import CASE, CONTROL, FILL, IF, REDUCTIONS, Block, LoopProgram, Step, block_reads, free_values
+from tfjit.kernels.loop_program import (
+    CASE,
+    CONTROL,
+    ELEMENT,
+    FILL,
+    IF,
+    REDUCTIONS,
+    SET_ELEMENT,
+    Block,
+    LoopProgram,
+    Step,
+    block_reads,
+    free_values,
+)
 from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import KernelSource, Source
 
+INDEXED: Final = frozenset({ELEMENT, SET_ELEMENT})
 Form = Literal["whole", "tiled", "lanes"]
 
 CANCELLED: Final = 1
@@ -69,7 +83,7 @@ class ProgramText:
     """The finished text and what its words are.
 
     buffers: arrays in the order of their words. scalars: (input number) of scalar inputs; outputs: of scalar outputs; numbers: values of
-    the constants that are words. sizes: element counts in the order of their words (whole form).
+    the constants that are words. sizes: element counts in the order of their words (whole form); extents: first dimensions, likewise.
     """
 
     source: KernelSource
@@ -79,6 +93,7 @@ class ProgramText:
     outputs: list[int]
     numbers: list[int]
     sizes: list[int]
+    extents: list[int]
     failures: dict[int, tuple[str, str, str]]
     element_ns: float
 
@@ -86,7 +101,7 @@ class ProgramText:
 def is_tileable(program: LoopProgram) -> bool:
     """Whether every element goes its own way: no scalar is computed from an array, and all arrays have one size."""
     steps = list(program.block.walk())
-    return not any(step.op in REDUCTIONS for step in steps) and len(array_sizes(program)) == 1
+    return not any(step.op in REDUCTIONS or step.op in INDEXED for step in steps) and len(array_sizes(program)) == 1
 
 
 def array_sizes(program: LoopProgram) -> list[int]:
@@ -98,18 +113,19 @@ def program_source(program: LoopProgram, form: Form, lanes: int = 0) -> ProgramT
     """The kernel of a program. lanes: elements of a tile, for LANES. Raises Unsupported for what has no generated form.
 
     Argument words: address of the cancel flag; TILED: number of elements, elements of a tile; LANES: number of elements; WHOLE: the
-    sizes; addresses of scalar inputs and outputs; constants that are words; for each buffer its address, for temporaries of TILED also the
-    bytes a chunk. LANES has its temporaries on the stack.
+    sizes; extents of arrays that are read by index; addresses of scalar inputs and outputs; constants that are words; for each buffer its
+    address, for temporaries of TILED also the bytes a chunk. LANES has its temporaries on the stack.
     """
-    trial = _Writer(program, form, lanes, [])
+    trial = _Writer(program, form, lanes, [], [])
     trial.write()
-    writer = _Writer(program, form, lanes, trial.temps)
+    writer = _Writer(program, form, lanes, trial.temps, trial.extents)
     return writer.write()
 
 
 class _Writer:
-    def __init__(self, program: LoopProgram, form: Form, lanes: int, temps: Sequence[Buffer]) -> None:
+    def __init__(self, program: LoopProgram, form: Form, lanes: int, temps: Sequence[Buffer], extents: Sequence[int]) -> None:
         self.program = program
+        self.extents = list(extents)  # first dimensions of arrays that are read by index
         self.form = form
         self.lanes = lanes
         self.s = Source()
@@ -165,6 +181,9 @@ class _Writer:
             counts = {"tiled": ["n", "tile"], "lanes": ["n"], "whole": [f"m{k}" for k in range(len(self.sizes))]}
             for name in counts[self.form]:
                 s.line(f"{name} = word(args, {at})")
+                at += 1
+            for k in range(len(self.extents)):
+                s.line(f"d{k} = word(args, {at})")
                 at += 1
             for k in scalars:
                 value = program.inputs[k]
@@ -222,7 +241,7 @@ class _Writer:
                 self._program_text()
                 self._scalar_outputs(results)
         source = KernelSource(s.text(), title=program.title)
-        return ProgramText(source, self.form, buffers, scalars, outputs, numbers, self.sizes, self.failures, self.element_ns)
+        return ProgramText(source, self.form, buffers, scalars, outputs, numbers, self.sizes, self.extents, self.failures, self.element_ns)
 
     def _word_constants(self) -> list[int]:
         """Integer constants that are only compared with, or stand for where a loop begins: sizes and counts, which vary from run to run."""
@@ -271,8 +290,8 @@ class _Writer:
             reads = free_values(step)
             scalars = {r for r in stage.gives if program.is_scalar(r)}
             arrays = [v for v in (*step.args, *step.results) if not program.is_scalar(v)]
-            if step.op in CONTROL or not arrays:
-                if reads & stage.gives or (step.op in CONTROL and self._touches_arrays(step)):
+            if step.op in CONTROL or step.op in INDEXED or not arrays:
+                if reads & stage.gives or step.op == SET_ELEMENT or (step.op in CONTROL and self._touches_arrays(step)):
                     close()
                 found.append(Item([step], False, reads, set(step.results)))
                 continue
@@ -303,6 +322,10 @@ class _Writer:
                 self._stage_of(item, direct.get(number, []), later)
             elif item.steps[0].op in CONTROL:
                 self._control(item.steps[0], direct.get(number, []), later)
+            elif item.steps[0].op == ELEMENT:
+                self._element(item.steps[0], direct.get(number, []))
+            elif item.steps[0].op == SET_ELEMENT:
+                self._set_element(item.steps[0], direct.get(number, []))
             else:
                 self._scalar(item.steps[0])
         self._copies([(self.where[t.value], t.buffer) for t in late])
@@ -372,9 +395,68 @@ class _Writer:
         self.names[result] = f"v{result}"
         self.s.line(f"v{result} = {self._expression(step, names)}")
 
-    def _fail(self, status: int) -> None:
-        self.s.line(f"fail(args, {status}, 0)")
+    def _fail(self, status: int, detail: str = "0") -> None:
+        self.s.line(f"fail(args, {status}, {detail})")
         self.s.line("return")
+
+    # ---- parts of arrays
+
+    def _checked_index(self, step: Step) -> str:
+        """The name of an index within the first dimension; the kernel fails for another one."""
+        extent = self.program.values[step.args[0]].shape[0]
+        if extent not in self.extents:
+            self.extents.append(extent)
+        index = self.names[step.args[1]]
+        message = str(dict(step.attrs)["failure"])
+        status = FIRST_FAILURE + len(self.failures)
+        self.failures[status] = ("InvalidArgumentError", message, step.name)
+        with self.s.block(f"if {index} < 0 or {index} >= d{self.extents.index(extent)}:"):
+            self._fail(status, f"int64({index})")
+        return f"int64({index})"
+
+    def _part(self, array: Buffer, index: str, size: int) -> str:
+        return access.pointer(array.dtype, f"{array.name}_at + {index} * {self.counts[size]} * {array.dtype.size}")
+
+    def _element(self, step: Step, targets: Sequence[Target]) -> None:
+        source, result = step.args[0], step.results[0]
+        index = self._checked_index(step)
+        if self.program.is_scalar(source):
+            self.names[result] = self.names[source]
+            return
+        array = self.where[source]
+        if self.program.is_scalar(result):
+            self.names[result] = f"v{result}"
+            self.s.line(f"v{result} = {_load(array, index)}")
+            return
+        size = self.program.values[result].size
+        self.s.line(f"p{result} = {self._part(array, index, size)}")
+        part = Buffer(f"p{result}", array.dtype, size, array.place, array.index, array.scope)
+        places = [t.buffer for t in targets]
+        if array.scope >= 0 and not places:
+            places = [self._temp(result)]  # the array may change before the part is read
+        self._copies([(part, place) for place in places])
+        self.where[result] = places[0] if places else part
+
+    def _set_element(self, step: Step, targets: Sequence[Target]) -> None:
+        source, result, value = step.args[0], step.results[0], step.args[2]
+        index = self._checked_index(step)
+        if self.program.is_scalar(result):
+            self.names[result] = f"v{result}"
+            self.s.line(f"v{result} = {self.names[value]}")
+            return
+        homes = [t.buffer for t in targets] or [self._temp(result)]
+        first = targets[0] if targets else None
+        if first is None or first.old != source:
+            self._copies([(self.where[source], homes[0])])
+        self.where[result] = homes[0]
+        size = self.program.values[source].size // self.program.values[source].shape[0]
+        if size == 1:
+            self.s.line(_store(homes[0], index, self.names[value]))
+        else:
+            self.s.line(f"p{result} = {self._part(homes[0], index, size)}")
+            part = Buffer(f"p{result}", homes[0].dtype, size, homes[0].place, homes[0].index, homes[0].scope)
+            self._copies([(self.names[value] if self.program.is_scalar(value) else self.where[value], part)])
+        self._copies([(homes[0], home) for home in homes[1:]])
 
     # ---- stages
 
