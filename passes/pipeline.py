@@ -43,6 +43,14 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     run(graph, ctx)
 
 
+def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Make lists and tensor arrays of known size dense; see passes/dense_lists.py, which is imported when it is first needed."""
+    if any(node.op.startswith(("TensorList", "TensorArray")) for node in graph.op_nodes()):
+        from tfjit.passes.dense_lists import dense_lists as run
+
+        run(graph, ctx)
+
+
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
     if any(node.op in WHILES for node in graph.op_nodes()):
@@ -75,6 +83,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     place,  # what that has brought
     custom_kernels,  # for that too
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
+    dense_lists,  # once lengths and element shapes are known; behind it more shapes are
     fold_constants,  # simplify makes constants of constants
     drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
     prune,  # CSE need not look at the constants that folding has used up
@@ -91,7 +100,16 @@ PARTITION_PASSES: Final[tuple[Pass, ...]] = (
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
-    {"fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions", "compile_loops", "specialize_bodies", "fuse"}
+    {
+        "fold_constants",
+        "simplify",
+        "drop_control_edges",
+        "eliminate_common_subexpressions",
+        "dense_lists",
+        "compile_loops",
+        "specialize_bodies",
+        "fuse",
+    }
 )  # left out at L0
 
 

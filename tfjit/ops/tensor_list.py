@@ -215,3 +215,19 @@ register_op("TensorMapSize", inputs=("input_handle: variant",), outputs=("size: 
 register_op(
     "TensorMapStackKeys", inputs=("input_handle: variant",), outputs=("keys: key_dtype",), attrs=("key_dtype: type",), shape=unknown
 )
+
+
+def _row(c: ShapeContext) -> Shapes:
+    rows = c.inputs[0]
+    return [None if rows is None else rows[1:]]
+
+
+def _rows(c: ShapeContext) -> Shapes:
+    return [c.inputs[0]]
+
+
+# What lists and tensor arrays of known size become while a plan is made. message: of the error for a bad index, with {detail} for it.
+register_op("_GetRow", inputs=("rows: T", "index: int32"), outputs=("row: T",), attrs=("T: type", "message: string"), shape=_row)
+register_op(
+    "_SetRow", inputs=("rows: T", "index: int32", "row: T"), outputs=("output: T",), attrs=("T: type", "message: string"), shape=_rows
+)

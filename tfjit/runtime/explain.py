@@ -245,12 +245,15 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
     if variant.lowered is not None and variant.step is not None:
         by_node: dict[str, Instruction] = {}
         for instruction in variant.lowered.instructions:
-            if instruction.serving != "copy":
+            if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
                 by_node[instruction.node.name] = instruction
         graph = variant.partitions[0].graph
-        for name, (how, why) in variant.lowered.served.items():
-            node = graph.node(name)
+        served = dict(variant.lowered.served)
+        for name, instruction in by_node.items():  # what stands in bodies, after the graph's own nodes
+            served.setdefault(name, (instruction.serving, instruction.reason))
+        for name, (how, why) in served.items():
             at = by_node.get(name)
+            node = at.node if at is not None else graph.node(name)
             if at is None:
                 nodes.append(ServedNode(name, node.op, how, members=tuple(node.origin), reason=why))
                 continue
