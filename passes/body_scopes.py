@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tfjit.framework.attrs import FuncRef
 from tfjit.framework.shape import TensorShape
@@ -39,6 +39,7 @@ class Scope:
                 yield from scope.all()
 
 
+_PURE: Final = frozenset({"_GetRow", "_SetRow"})  # what ran for its effect on an array before
 Place = tuple[int, str, int]  # id of a scope, node, output
 
 
@@ -97,7 +98,7 @@ def close_scopes(scope: Scope) -> None:
             scope.changed = True
             assert child.function is not None
             library = scope.graph.functions
-            must_run = [run for run in child.function.must_run if run in child.graph]
+            must_run = [run for run in child.function.must_run if run in child.graph and child.graph.node(run).op not in _PURE]
             types = list(child.function.inputs)
             for k, arg in indexed(child.graph, "_Arg").items():
                 types[k] = arg.output_dtypes[0]

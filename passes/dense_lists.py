@@ -59,7 +59,8 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     After:   l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
     Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths, through loops and branches. Of
     arrays: TensorArrayV3 that is filled and emptied whole or row by row of a loop's counter, each row written once; the flow becomes
-    the array. An array all of whose elements are not known to be written stays, where reading one would be an error.
+    the array. An array all of whose elements are not known to be written stays, since reading one that is not is an error. (Of a list, an
+    element that is not set is zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in TensorFlow.)
     Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes known it follows up itself.
     """
     if not any(op in _LISTS or op == "TensorArrayV3" for op in (node.op for node in graph.op_nodes())):
@@ -215,8 +216,12 @@ class _Round:
                 elements.append(tensor_shape(scope.graph, *inputs[2]))
             elif node.op in ("TensorListGetItem", "TensorListStack"):
                 elements.append(self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1]))
+        for scope, node in web.uses:
             if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (-1, *counts):
                 raise _Stays(f"'{node.name}' wants another length")
+            if node.op == "TensorListStack" and 0 in counts:
+                if not is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1])):
+                    raise _Stays("it has no elements, and what they would be is not declared")
         return self._dense(counts, elements, dtypes)
 
     def _element_shape(self, scope: Scope, tensor: tuple[str, int]) -> Shape:
@@ -362,8 +367,8 @@ class _Round:
         """Types of what carries webs first, so that every tensor has its type when the ops that take it are made."""
         graph = scope.graph
         nodes = [graph.node(name) for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
-        planned = [(node, self._plan(scope, node)) for node in nodes]
-        for node, plan in planned:
+        planned = [self._plan(scope, node) for node in nodes]
+        for plan in planned:
             if plan is not None:
                 scope.changed = True
                 plan()
@@ -383,17 +388,15 @@ class _Round:
             return lambda: self._shaped(graph.change_op(node.name, op, [], {**node.attrs, "T": dense.dtype}), dense)
         if op in ("_Retval", "Identity") and taken[0] is not None:
             dense = taken[0]
-            return lambda: self._shaped(graph.change_op(node.name, op, inputs, {**node.attrs, "T": dense.dtype}), dense)
+            return lambda: self._shaped(graph.change_op(node.name, op, graph.inputs(node.name), {**node.attrs, "T": dense.dtype}), dense)
         if is_structured(op):
-            return lambda: self._carry(graph, node, inputs, taken, given)
-        return lambda: self._op(scope, node, inputs, taken, given)
+            return lambda: self._carry(graph, node, taken, given)
+        return lambda: self._op(scope.graph, node, taken, given)
 
     def _shaped(self, node: Node, dense: _Dense) -> None:
         node.output_shapes = (dense.shape,) * len(node.output_dtypes)
 
-    def _carry(
-        self, graph: DataflowGraph, node: Node, inputs: list[tuple[str, int]], taken: list[_Dense | None], given: list[_Dense | None]
-    ) -> None:
+    def _carry(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
         attrs, shapes = dict(node.attrs), list(node.output_shapes)
         if "output_shapes" in attrs:
             attrs["output_shapes"] = ()
@@ -402,7 +405,7 @@ class _Round:
         else:
             attrs["Tin"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tin"], taken[1:], strict=True))
             attrs["Tout"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tout"], given, strict=True))
-        made = graph.change_op(node.name, node.op, inputs, attrs)
+        made = graph.change_op(node.name, node.op, graph.inputs(node.name), attrs)
         made.output_shapes = tuple(old if dense is None else dense.shape for old, dense in zip(shapes, given, strict=True))
 
     def _constant(self, graph: DataflowGraph, like: Node, value: np.ndarray) -> tuple[str, int]:
@@ -413,8 +416,9 @@ class _Round:
         graph.add_control_edge(SOURCE, made.name)
         return made.name, 0
 
-    def _op(self, scope: Scope, node: Node, inputs: list[tuple[str, int]], taken: list[_Dense | None], given: list[_Dense | None]) -> None:
-        graph, op, name = scope.graph, node.op, node.name
+    def _op(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
+        op, name = node.op, node.name
+        inputs = graph.inputs(name)  # as they are by now
         if op == "TensorArrayV3":
             assert given[1] is not None
             flow = self._zeros(graph, graph.new_name(f"{name}/rows"), given[1], node)
