@@ -194,8 +194,11 @@ class _Round:
         counts: set[int] = set()
         elements: list[Shape] = []
         dtypes: set[DType] = set()
+        self._expect_bodies(web)
         for scope, node in web.uses:
             inputs = scope.graph.inputs(node.name)
+            if node.op in _INDEXED:
+                self._expect_scalar(scope, inputs[1])
             if "element_dtype" in node.attrs:
                 dtypes.add(node.attrs["element_dtype"])
             if node.op == "TensorListFromTensor":
@@ -203,10 +206,10 @@ class _Round:
                 if not is_static(shape) or not shape:
                     raise _Stays(f"the shape of '{inputs[0][0]}' is not known")
                 counts.add(shape[0] or 0)
-                elements.append(shape[1:])
+                elements += [shape[1:], self._element_shape(scope, inputs[1])]
             elif node.op == "TensorListReserve":
                 count = self._value(scope, inputs[1])
-                if count is None:
+                if count is None or count.ndim or count < 0:
                     raise _Stays("its length is not known")
                 counts.add(int(count))
                 elements.append(self._element_shape(scope, inputs[0]))
@@ -219,15 +222,17 @@ class _Round:
         for scope, node in web.uses:
             if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (-1, *counts):
                 raise _Stays(f"'{node.name}' wants another length")
-            if node.op == "TensorListStack" and 0 in counts:
-                if not is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1])):
-                    raise _Stays("it has no elements, and what they would be is not declared")
+            declares = node.op != "TensorListStack" or is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1]))
+            if 0 in counts and not declares:
+                raise _Stays("it has no elements, and what they would be is not declared")
         return self._dense(counts, elements, dtypes)
 
     def _element_shape(self, scope: Scope, tensor: tuple[str, int]) -> Shape:
         value = self._value(scope, tensor)
-        if value is None or value.ndim == 0:
+        if value is None or (value.ndim == 0 and int(value) == -1):
             return None
+        if value.ndim != 1 or (value < -1).any():
+            raise _Stays(f"'{tensor[0]}' is no shape")
         return tuple(None if size < 0 else int(size) for size in value)
 
     def _dense(self, counts: set[int], elements: list[Shape], dtypes: set[DType]) -> _Dense:
@@ -240,6 +245,15 @@ class _Round:
         if not dtype.is_numpy_compatible or dtype.name == "string":
             raise _Stays(f"its elements are of type {dtype.name}")
         return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
+
+    def _expect_bodies(self, web: _Web) -> None:
+        """Outside of loops and branches there is nothing to gain, and a kernel of the list itself knows every error."""
+        if all(scope == id(self.top) for scope, _, _ in web.tensors):
+            raise _Stays("no loop or branch takes it")
+
+    def _expect_scalar(self, scope: Scope, tensor: tuple[str, int]) -> None:
+        if tensor_shape(scope.graph, *tensor) != ():
+            raise _Stays(f"the index '{tensor[0]}' is not known to be a scalar")
 
     def _array(self, web: _Web, members: dict[Place, _Web]) -> _Dense | None:
         made = [(scope, node) for scope, node in web.uses if node.op == "TensorArrayV3"]
@@ -267,14 +281,20 @@ class _Round:
         if array.attrs.get("dynamic_size"):
             raise _Stays("it may grow")
         size = self._value(scope, scope.graph.inputs(array.name)[0])
-        if size is None:
+        if size is None or size.ndim or size < 0:
             raise _Stays("its size is not known")
         count = int(size)
         declared = array.attrs.get("element_shape")
         elements: list[Shape] = [declared.dims_tuple] if declared is not None else []
-        whole = rows = 0
+        whole = rows = reads = 0
+        self._expect_bodies(web)
         for user, node in web.uses:
             inputs = user.graph.inputs(node.name)
+            if node.op in _INDEXED:
+                self._expect_scalar(user, inputs[1])
+            reads += node.op in ("TensorArrayReadV3", "TensorArrayGatherV3")
+            if node.op == "TensorArrayReadV3" and array.attrs.get("clear_after_read"):
+                self._counter(user, node, inputs[1])
             if node.op == "TensorArrayScatterV3":
                 shape = tensor_shape(user.graph, *inputs[2])
                 self._expect_whole(user, node, inputs[1], count)
@@ -288,6 +308,8 @@ class _Round:
                 self._expect_counter(user, node, inputs[1], count)
         if whole + rows > 1:
             raise _Stays("its elements may be written twice")
+        if reads > 1 and array.attrs.get("clear_after_read"):
+            raise _Stays("its elements may be read twice")
         return self._dense({count}, elements, {array.attrs["dtype"]})
 
     def _expect_whole(self, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
@@ -295,10 +317,9 @@ class _Round:
         if value is None or not np.array_equal(value, np.arange(count)):
             raise _Stays(f"'{node.name}' does not take all elements in their order")
 
-    def _expect_counter(self, scope: Scope, node: Node, index: tuple[str, int], count: int) -> None:
-        """An index that takes each value from 0 to count - 1 once: the counter of a loop of the plan's own graph."""
-        parent = self.top
-        if scope not in [child for children in parent.children.values() for child in children] or scope.key != "body":
+    def _counter(self, scope: Scope, node: Node, index: tuple[str, int]) -> tuple[int, int]:
+        """(number, step) of the variable of a loop in the plan's own graph that indexes a row: none comes twice."""
+        if scope not in [child for children in self.top.children.values() for child in children] or scope.key != "body":
             raise _Stays(f"'{node.name}' is not in an outermost loop")
         while scope.graph.node(index[0]).op == "Identity":
             index = scope.graph.inputs(index[0])[0]
@@ -306,11 +327,17 @@ class _Round:
         if arg.op != "_Arg":
             raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
         k = arg.attrs["index"]
-        start = self._value(parent, parent.graph.inputs(scope.node)[k])
         returned = next(n for n in scope.graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
         step = self._step(scope, scope.graph.inputs(returned.name)[0], arg)
-        cond = parent.children[scope.node][0]
-        limit = self._limit(cond, k)
+        if not step:
+            raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
+        return k, step
+
+    def _expect_counter(self, scope: Scope, node: Node, index: tuple[str, int], count: int) -> None:
+        """An index that takes each value from 0 to count - 1 once."""
+        k, step = self._counter(scope, node, index)
+        start = self._value(self.top, self.top.graph.inputs(scope.node)[k])
+        limit = self._limit(self.top.children[scope.node][0], k)
         if start is None or int(start) != 0 or step != 1 or limit != count:
             raise _Stays(f"the counter of '{scope.node}' does not take the values from 0 to {count - 1} one by one")
 
