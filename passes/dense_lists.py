@@ -236,7 +236,7 @@ class _Round:
         return tuple(None if size < 0 else int(size) for size in value)
 
     def _dense(self, counts: set[int], elements: list[Shape], dtypes: set[DType]) -> _Dense:
-        known = [shape for shape in elements if is_static(shape)]
+        known = [shape for shape in elements if shape is not None and None not in shape]
         if not known:
             raise _Stays("the shape of its elements is not known")
         if len(counts) != 1 or len(dtypes) != 1 or not all(is_compatible(shape, known[0]) for shape in elements):
