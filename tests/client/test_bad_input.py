@@ -198,7 +198,7 @@ def test_truncated_and_foreign_bytes(tmp_path: Path) -> None:
         tfjit.Session(graph=b"this is no graph")
     with pytest.raises(tfjit.errors.NotFoundError, match="nothing.pb; No such file or directory"):
         tfjit.Session(graph=tmp_path / "nothing.pb")
-    with pytest.raises(TypeError, match="graph must be a tf.Graph, but got <class 'int'>"):
+    with pytest.raises(TypeError, match='Argument `graph` must be a tf.Graph, but got "int"'):
         tfjit.Session(graph=3)
     with pytest.raises(TypeError, match="NodeDef"):
         tfjit.Session(graph=good().node[0])

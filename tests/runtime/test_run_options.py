@@ -225,7 +225,7 @@ def test_no_trace_is_asked_for(world: Graph) -> None:
         assert ours.step_stats.dev_stats
         with pytest.raises(TypeError, match="run_metadata must be a RunMetadata"):
             session.run(world.y, {world.x: X}, None, tf1.RunOptions())
-        with pytest.raises(TypeError, match="options must be a RunOptions"):
+        with pytest.raises(TypeError, match="Argument `options` must be a tf.RunOptions"):
             session.run(world.y, {world.x: X}, tf1.RunMetadata())
 
 

@@ -52,7 +52,7 @@ class OptionsCallable:
     def __init__(self, session: BaseSession, options: Any) -> None:
         self._session = session
         self._handle: int | None = None
-        message = to_callable_options(options)
+        message = _with_slots(to_callable_options(options))
         backend = session._backend
         assert backend is not None
         self._handle = backend.make_callable(message)
@@ -86,3 +86,12 @@ class OptionsCallable:
         session = self._session
         if self._handle is not None and not session._closed and session._backend is not None:
             session._backend.release_callable(self._handle)
+
+
+def _with_slots(options: Any) -> Any:
+    """The options with names of tensors: an operation's name stands for its first output."""
+    made = type(options)()
+    made.CopyFrom(options)
+    for names in (made.feed, made.fetch):
+        names[:] = [name if ":" in name else f"{name}:0" for name in names]
+    return made

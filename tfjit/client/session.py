@@ -78,19 +78,23 @@ class BaseSession(SessionBase):
     Raises NotFoundError when no session factory serves the target, TypeError for a graph or config of another type.
     """
 
-    def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
+    def __init__(
+        self, target: str | bytes | None = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None
+    ) -> None:
         self._closed = True  # until the back end stands: a failed constructor leaves nothing to close
         self._backend = None
         self._destroyed = False
-        if target is None:
-            target = ""
-        if not isinstance(target, (str, bytes)):
-            raise TypeError(f"Argument `target` must be a string, got {type(target).__name__}")
+        if target is not None and not isinstance(target, (str, bytes)):
+            swapped = type(target).__name__ == "ConfigProto"
+            raise TypeError(
+                f'Argument `target` must be a string, but got "{type(target).__name__}"'
+                + ('. Did you do "Session(config)" instead of "Session(config=config)"?' if swapped else "")
+            )
         if options is None:
             options = SessionOptions()
         elif not isinstance(options, SessionOptions):
             raise TypeError(f"Argument `options` must be a tfjit.SessionOptions, got {type(options).__name__}")
-        self._target = (target.decode() if isinstance(target, bytes) else target) or options.target
+        self._target = None if target is None else target.encode() if isinstance(target, str) else target
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
@@ -101,7 +105,7 @@ class BaseSession(SessionBase):
         self._dead_handles: list[str] = []
         self._handles_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._backend = new_session(replace(options, target=self._target, config=self._config))
+        self._backend = new_session(replace(options, target=(self._target or b"").decode() or options.target, config=self._config))
         self._closed = False
         watch_for_forks(self._extend_lock, self._graph)
 
@@ -116,8 +120,8 @@ class BaseSession(SessionBase):
         return self._graph.as_graph_def()
 
     @property
-    def sess_str(self) -> str:
-        """The target."""
+    def sess_str(self) -> bytes | None:
+        """The target, in bytes as TensorFlow keeps it; None where None was given."""
         return self._target
 
     def list_devices(self) -> list[Any]:

@@ -56,7 +56,7 @@ def graph_def_from(source: Any) -> Any:
         _, source = parse_model(content, faulty=True)
     descriptor = getattr(source, "DESCRIPTOR", None)
     if descriptor is None:
-        raise TypeError(f"graph must be a tf.Graph, but got {type(source)}")
+        raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(source).__name__}"')
     if descriptor.name == "MetaGraphDef":
         source = source.graph_def
     elif descriptor.name != "GraphDef":
@@ -126,7 +126,7 @@ def _to_message(value: Any, name: str, argument: str) -> Any:
     if isinstance(value, bytes):
         return kind.FromString(value)
     if getattr(getattr(value, "DESCRIPTOR", None), "name", "") != name:
-        raise TypeError(f"{argument} must be a {name}, but got {type(value)}")
+        raise TypeError(f'Argument `{argument}` must be a tf.{name}, but got "{type(value).__name__}"')
     return kind.FromString(value.SerializeToString())
 
 
