@@ -38,7 +38,7 @@ _HOMES = {
     ),
     "tfjit.client.modes": (
         "disable_control_flow_v2 disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
-        "executing_eagerly is_tensor"
+        "enable_v2_tensorshape executing_eagerly is_tensor"
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "tfjit.client.parsing": (

@@ -23,7 +23,8 @@ NUMBERS = {
     ),
     "ConfigProto.experimental": (
         "collective_group_leader 1 executor_type 3 recv_buf_max_chunk 4 use_numa_affinity 5 "
-        "collective_deterministic_sequential_execution 6 collective_nccl 7 share_session_state_in_clusterspec_propagation 8 disable_thread_spinning 9 share_cluster_devices_in_session 10 "
+        "collective_deterministic_sequential_execution 6 collective_nccl 7 share_session_state_in_clusterspec_propagation 8 "
+        "disable_thread_spinning 9 share_cluster_devices_in_session 10 "
         "session_metadata 11 optimize_for_static_graph 12 disable_output_partition_graphs 14"
     ),
     "GraphOptions": (

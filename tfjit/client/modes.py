@@ -6,6 +6,7 @@ from typing import Any
 
 from tfjit.client.variables import Variable, disable_resource_variables
 from tfjit.framework.operation import Tensor
+from tfjit.framework.shape import set_v2_tensorshape
 
 
 def disable_eager_execution() -> None:
@@ -21,12 +22,19 @@ def disable_tensor_equality() -> None:
 
 
 def disable_v2_tensorshape() -> None:
-    """Nothing to do: the sizes of a TensorShape are always Dimensions."""
+    """Indexing and iterating a TensorShape gives Dimensions, as in TensorFlow 1."""
+    set_v2_tensorshape(False)
+
+
+def enable_v2_tensorshape() -> None:
+    """Indexing and iterating a TensorShape gives ints and None, as in TensorFlow 2 (the default)."""
+    set_v2_tensorshape(True)
 
 
 def disable_v2_behavior() -> None:
-    """Back to TF1's behaviour: reference variables where `use_resource` is not given."""
+    """Back to TF1's behaviour: reference variables where `use_resource` is not given, Dimensions as the sizes of shapes."""
     disable_resource_variables()
+    disable_v2_tensorshape()
 
 
 def executing_eagerly() -> bool:

@@ -6,7 +6,7 @@ The internal form is `Shape`: a tuple of sizes with None for an unknown one, or 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Shape = tuple[int | None, ...] | None
@@ -187,8 +187,44 @@ def dimension_value(dimension: Any) -> int | None:
     return getattr(dimension, "value", dimension)
 
 
+class _Sizes:
+    """Whether indexing and iterating a TensorShape gives ints, as TensorFlow 2 has it, or Dimensions, as TensorFlow 1 has it."""
+
+    as_ints = True
+
+
+def set_v2_tensorshape(enabled: bool) -> None:
+    """TensorFlow 2's way with the sizes of a TensorShape (int or None), or TensorFlow 1's (Dimension), for the whole process."""
+    _Sizes.as_ints = enabled
+
+
+def _arithmetic(compute: Callable[[int, int], int]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator of Dimensions and its reflection: unknown where either side is."""
+
+    def forward(self: Dimension, other: Any, swapped: bool = False) -> Any:
+        try:
+            size = _size(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self.value is None or size is None:
+            return Dimension(None)
+        return Dimension(compute(size, self.value) if swapped else compute(self.value, size))
+
+    return forward, lambda self, other: forward(self, other, True)
+
+
+def _comparison(compute: Callable[[int, int], bool]) -> Callable[..., Any]:
+    """An order of Dimensions: None where either side is unknown."""
+
+    def compare(self: Dimension, other: Any) -> Any:
+        size = _size(other)
+        return None if self.value is None or size is None else compute(self.value, size)
+
+    return compare
+
+
 class Dimension:
-    """A size as TF1 wrote it; equal to its int. `TensorShape.dims` holds these, indexing gives ints."""
+    """A size as TF1 wrote it; equal to its int. `TensorShape.dims` holds these."""
 
     __slots__ = ("value",)
 
@@ -215,6 +251,27 @@ class Dimension:
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+    __add__, __radd__ = _arithmetic(operator.add)
+    __sub__, __rsub__ = _arithmetic(operator.sub)
+    __mul__, __rmul__ = _arithmetic(operator.mul)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv)
+    __mod__, __rmod__ = _arithmetic(operator.mod)
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+
+    def __truediv__(self, other: Any) -> Any:
+        raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead")
+
+    def merge_with(self, other: Any) -> Dimension:
+        """What is known of both. Raises ValueError when they differ."""
+        self.assert_is_compatible_with(other)
+        return Dimension(other) if self.value is None else Dimension(self.value)
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises ValueError when the sizes differ."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def __repr__(self) -> str:
         return f"Dimension({self.value})"
@@ -355,16 +412,18 @@ class TensorShape:
     def __bool__(self) -> bool:
         return self._dims is not None
 
-    def __iter__(self) -> Iterator[int | None]:
+    def __iter__(self) -> Iterator[Any]:
         if self._dims is None:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
-        return iter(self._dims)
+        return iter(self._dims if _Sizes.as_ints else map(Dimension, self._dims))
 
     def __getitem__(self, key: Any) -> Any:
         if self._dims is not None:
-            return TensorShape._of(self._dims[key]) if isinstance(key, slice) else self._dims[key]
+            if isinstance(key, slice):
+                return TensorShape._of(self._dims[key])
+            return self._dims[key] if _Sizes.as_ints else Dimension(self._dims[key])
         if not isinstance(key, slice):
-            return None
+            return None if _Sizes.as_ints else Dimension(None)
         if key.step is not None:
             raise ValueError("Steps are not yet handled")
         start = 0 if key.start is None else key.start
@@ -389,10 +448,12 @@ class TensorShape:
         return hash(self._dims)
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self._dims is None else list(self._dims)})"
+        return f"TensorShape({None if self._dims is None else list(self)})"
 
     def __str__(self) -> str:
-        return "<unknown>" if self._dims is None else str(self._dims)
+        if self._dims is None:
+            return "<unknown>"
+        return str(self._dims) if _Sizes.as_ints else str(self._dims).replace("None", "?")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorShape, (self._dims,)
