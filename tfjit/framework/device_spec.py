@@ -167,6 +167,8 @@ def _normalise(device: str) -> str:
             parts.append(f"/{key}:*")
     if spec.device_type is not None:
         parts.append(f"/device:{spec.device_type}:{'*' if spec.device_index is None else spec.device_index}")
+    elif "device:*" in device:
+        parts.append(f"/device:*:{'*' if spec.device_index is None else spec.device_index}")
     return "".join(parts)
 
 

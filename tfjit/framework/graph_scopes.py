@@ -122,6 +122,8 @@ class GraphScopes:
         entry = device_name_or_function
         if entry is not None and not callable(entry):
             entry = canonical_name(entry)
+            if "replica:*" in entry or "task:*" in entry:  # which the runtime reads as no wish, and TensorFlow's front end refuses
+                raise ValueError(f"'*' is no number in the device spec: '{device_name_or_function}'.")
         scopes = self._scopes
         saved = scopes.devices, scopes.device_cache
         scopes.devices = [*scopes.devices, entry]
