@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tfjit.kernels.float_control import flushed
 from tfjit.kernels.source import KernelSource
 
 if TYPE_CHECKING:
@@ -156,13 +157,16 @@ def native(*op_types: str) -> Callable[[Builder], Builder]:
 
 
 def reference(*op_types: str) -> Callable[[Reference], Reference]:
-    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not known (empty `outputs`)."""
+    """Register the NumPy kernel for op types. It may be given NodeSpecs whose output shapes are not known (empty `outputs`).
+
+    Denormals are flushed while it runs, as they are in compiled code: a value does not depend on which of them computed it.
+    """
 
     def register(kernel: Reference) -> Reference:
         for op_type in op_types:
             if op_type in _REFERENCES:
                 raise ValueError(f"two reference kernels for {op_type}")
-            _REFERENCES[op_type] = kernel
+            _REFERENCES[op_type] = flushed(kernel)
         return kernel
 
     return register

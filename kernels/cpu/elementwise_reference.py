@@ -1,7 +1,4 @@
-"""Reference kernels of every row of the elementwise table.
-
-They keep subnormals, which compiled kernels flush to zero as TensorFlow's do.
-"""
+"""Reference kernels of every row of the elementwise table."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from tfjit.framework import dtypes
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.shape import format_shape, is_compatible
 from tfjit.kernels.registry import NodeSpec, reference
+from tfjit.kernels.room import check_room
 
 Arrays = Sequence[np.ndarray]
 
@@ -136,13 +137,16 @@ def _fill(node: NodeSpec, inputs: Arrays) -> Arrays:
     dims, value = inputs
     if value.ndim and value.shape != (1,):
         invalid(f"value must represent a scalar, got shape {shape_text(value)}")
-    return (np.full(_sizes(dims, "dims"), value.reshape(()), value.dtype),)
+    shape = _sizes(dims, "dims")
+    check_room(shape, value.dtype)
+    return (np.full(shape, value.reshape(()), value.dtype),)
 
 
 @reference("Empty")
 def _empty(node: NodeSpec, inputs: Arrays) -> Arrays:
     dtype = node.attrs["dtype"]
     shape = _sizes(inputs[0], "shape")
+    check_room(shape, dtype.as_numpy_dtype)
     if dtype is dtypes.string:
         return (np.full(shape, b"", object),)
     return (np.zeros(shape, dtype.as_numpy_dtype),)
@@ -155,6 +159,8 @@ def _broadcast_to(node: NodeSpec, inputs: Arrays) -> Arrays:
     if x.ndim > len(shape):
         invalid(f"Rank of input ({x.ndim}) must be no greater than rank of output shape ({len(shape)}).")
     try:
+        np.broadcast_shapes(x.shape, shape)
+        check_room(shape, x.dtype)
         return (contiguous(np.broadcast_to(x, shape)),)
     except ValueError:
         invalid(f"Incompatible shapes: {shape_text(x)} vs. {format_shape(shape)}")
@@ -219,8 +225,10 @@ def _range(node: NodeSpec, inputs: Arrays) -> Arrays:
     if dtype.kind in "iu":
         first, last, step = int(start), int(limit), int(delta)
         size = -(-abs(last - first) // abs(step))
+        check_room((size,), np.int64)
         return (np.array([first + i * step for i in range(size)], dtype),) if size < 64 else (_arange(first, step, size, dtype),)
     size = math.ceil(abs((float(limit) - float(start)) / float(delta)))
+    check_room((size,), np.int64, copies=2)
     # TensorFlow evaluates start + i * delta in the op's own type.
     return (start + np.arange(size).astype(dtype) * delta,)
 
@@ -465,6 +473,7 @@ def _tile(node: NodeSpec, inputs: Arrays) -> Arrays:
     for i, m in enumerate(multiples):
         if m < 0:
             invalid(f"Expected multiples[{i}] >= 0, but got {m}")
+    check_room([size * m for size, m in zip(x.shape, multiples.tolist())], x.dtype)
     return (np.tile(x, multiples.tolist()) if x.ndim else x.copy(),)
 
 
@@ -500,6 +509,7 @@ def _pad(node: NodeSpec, inputs: Arrays) -> Arrays:
         value: Any = fill[()]
     else:
         value = b"" if x.dtype == object else np.zeros((), x.dtype)
+    check_room([before + size + after for size, (before, after) in zip(x.shape, pairs)], x.dtype)
     out = np.full([before + size + after for size, (before, after) in zip(x.shape, pairs)], value, x.dtype)
     out[tuple(slice(before, before + size) for size, (before, _) in zip(x.shape, pairs))] = x
     return (out,)

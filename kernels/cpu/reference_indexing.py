@@ -11,6 +11,7 @@ from tfjit.framework import strided_slice
 from tfjit.framework.shape import format_shape
 from tfjit.kernels.cpu.reference_array import Arrays, contiguous, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
+from tfjit.kernels.room import check_room
 
 
 def _position(flat: int, shape: Sequence[int]) -> str:
@@ -300,6 +301,8 @@ def _one_hot(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"Expected axis to be -1 or between [0, {indices.ndim + 1}).  But received: {axis}")
     axis = indices.ndim if axis == -1 else axis
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    check_room(shape, on.dtype, copies=2)
+    check_room((depth,), np.int64)
     count = [1] * (indices.ndim + 1)
     count[axis] = depth
     hit = np.expand_dims(indices, axis) == np.arange(depth).reshape(count)

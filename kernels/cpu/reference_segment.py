@@ -11,6 +11,7 @@ from tfjit.framework import dtypes
 from tfjit.kernels.cpu.reference_array import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference_math import cut_quotient, highest, wide
 from tfjit.kernels.registry import NodeSpec, reference
+from tfjit.kernels.room import check_room
 
 
 def _finite_lowest(dtype: np.dtype[Any]) -> Any:
@@ -193,6 +194,7 @@ def _bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
     if (flat < 0).any():
         invalid("Input arr must be non-negative!")
     keep = flat < size
+    check_room((size,), weights.dtype, copies=2)
     out = np.zeros(size, weights.dtype)
     np.add.at(out, flat[keep], weights.reshape(-1)[keep] if weights.size else weights.dtype.type(1))
     return (out,)
@@ -211,7 +213,9 @@ def _dense_bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("Input arr must be non-negative!")
     if weights.size and weights.shape != values.shape:
         invalid("Input indices and weights must have the same shape")
-    out = np.zeros((*values.shape[:-1], size) if values.ndim == 2 else (size,), weights.dtype)
+    shape = (*values.shape[:-1], size) if values.ndim == 2 else (size,)
+    check_room(shape, weights.dtype, copies=2)
+    out = np.zeros(shape, weights.dtype)
     keep = values < size
     places = np.nonzero(keep)
     index = (places[0], values[places]) if values.ndim == 2 else (values[places],)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfjit
 from tests.contract.worlds import both, cause, ours, theirs, world
 
 tf1 = tf.compat.v1
@@ -82,6 +84,25 @@ def test_soft_placement(front: str, device: str) -> None:
             except tf.errors.InvalidArgumentError:
                 placed.append("error")
     assert placed[1] == placed[0]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["at the top", "inside the graph's block"])
+def test_without_a_config(inside: bool) -> None:
+    """TensorFlow's default config places softly while execution is eager; tfjit's own graphs never know of that."""
+    w = world("tf", far_device("/gpu:0"))
+    outcomes = []
+    for make in (tf1.Session, tfjit.Session):
+        with w.graph.as_default() if inside else contextlib.nullcontext():
+            session = make(graph=w.graph)
+        with session:
+            try:
+                outcomes.append(session.run(w.far, {w.x: X}).tolist())
+            except tf.errors.InvalidArgumentError:
+                outcomes.append("refused")
+    assert outcomes[1] == outcomes[0]
+    w = world("tfjit", far_device("/gpu:0"))
+    with tfjit.Session(graph=w.graph) as session, pytest.raises(tfjit.errors.InvalidArgumentError, match="Cannot assign a device"):
+        session.run(w.far, {w.x: X})
 
 
 def groups(api: Any) -> dict[str, Any]:

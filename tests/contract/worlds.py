@@ -55,7 +55,7 @@ def shared_world(front: str, build: Build) -> SimpleNamespace:
 
 def ours(w: SimpleNamespace, config: Any = None) -> tfjit.Session:
     """tfjit's session over a world."""
-    return tfjit.Session(graph=w.graph, config=config)
+    return tfjit.Session(graph=w.graph, config=config or tf1.ConfigProto())
 
 
 def theirs(w: SimpleNamespace, config: Any = None) -> Any:

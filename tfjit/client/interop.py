@@ -37,6 +37,13 @@ def _default_sessions(session: Any) -> list[Any] | None:
     return getattr(defaults, "stack", None)
 
 
+def places_softly(graph: Any) -> bool:
+    """Whether TensorFlow's default config, which a session over its graph gets that is given none, has allow_soft_placement: while
+    execution is eager, so never in a program that has switched to TensorFlow 1's behaviour, nor inside a graph's block."""
+    context = getattr(sys.modules.get("tensorflow.python.eager.context"), "context", None)
+    return context is not None and not isinstance(graph, Graph) and bool(context().config.allow_soft_placement)
+
+
 def enter_default(session: Any) -> None:
     """Make the session the one that `eval` of TensorFlow's tensors takes."""
     stack = _default_sessions(session)

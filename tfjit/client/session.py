@@ -13,7 +13,7 @@ from tfjit.client.callables import OptionsCallable, make_callable
 from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, leaf_values
 from tfjit.client.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.fetches import FetchMapper, is_converted
-from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default
+from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default, places_softly
 from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
@@ -25,6 +25,7 @@ from tfjit.runtime.factory import reset as factory_reset
 
 _MAX_ENTRIES = 4096
 _DEAD_HANDLES = 10  # as TensorFlow: so many are deleted together
+_CLIENT_NODE = re.compile(r"_(?:arg|retval|recv|send)_(.+?)_\d+(?:_\d+)?")
 _NODE_MARK = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
@@ -98,6 +99,8 @@ class BaseSession(SessionBase):
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
+        if self._config is None and places_softly(self._graph):
+            self._config = to_config(b"\x38\x01")  # allow_soft_placement
         self._add_shapes = self._config is not None and self._config.graph_options.infer_shapes
         self._sent_version = 0
         self._sent_names: set[str] = set()
@@ -335,6 +338,10 @@ class BaseSession(SessionBase):
             return error
         op = None
         name = found.group(1) if found else ""
+        ends = _CLIENT_NODE.fullmatch(name)
+        if found and ends is not None:  # a node that stands for a feed or a fetch: the user's is the one that it is of
+            name = ends.group(1)
+            error = error.restated(error.message.replace(found.group(0), f"{{{{node {name}}}}}"))
         while name and op is None:
             try:
                 op = self._graph.get_operation_by_name(name)

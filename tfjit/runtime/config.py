@@ -100,8 +100,7 @@ def make_pass_options(
 
     infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
     if config is None:
-        # TensorFlow 2's default config, which a session without one gets, places softly
-        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator, soft_placement=True)
+        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator)
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
     return PassOptions(

@@ -21,6 +21,7 @@ _ENTER: Final = frozenset({"Enter", "RefEnter"})
 _EXIT: Final = frozenset({"Exit", "RefExit"})
 _NEXT: Final = frozenset({"NextIteration", "RefNextIteration"})
 _MERGE: Final = frozenset({"Merge", "RefMerge"})
+_STOPPING: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "_Recv", "_HostRecv", "_Arg"})  # whose values may be dead
 _TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})  # these run when dead: the other side must hear of it
 _MISSING: Final = object()
 
@@ -87,6 +88,40 @@ class FlowGraph:
         self.roots = [item for item in self.items if item.num_inputs == 0 and item.controls == 0]
         self.enter_counts: dict[str, int] = {}
         self._name_frames()
+        self._check_that_loops_end(graph)
+
+    def _check_that_loops_end(self, graph: DataflowGraph) -> None:
+        """Raises InvalidArgumentError for a NextIteration that nothing ever stops: every iteration would start another one.
+
+        What stops it is a dead value: of a Switch, or of a node on another device, among what it is computed from in its iteration.
+        """
+        nexts = [item for item in self.items if item.is_next]
+        if not nexts:
+            return
+        frames = {item.node.name: item.frame for item in self.items}
+        turns = {name for item in nexts for name in (self.items[target].node.name for target, _, _ in item.edges)}  # Merges of loops
+        for item in nexts:
+            seen = {item.node.name}
+            stack = [source for source, _ in graph.inputs(item.node.name)]
+            while stack:
+                name = stack.pop()
+                op = graph.node(name).op
+                if op in _STOPPING:
+                    break
+                frame = frames[name]
+                if name in seen or (frame == item.frame and name in turns) or (op in _ENTER and frame != item.frame):
+                    continue  # where the iteration began
+                seen.add(name)
+                stack += [source for source, _ in graph.inputs(name)]
+                stack += [source for source in graph.control_inputs(name) if source in frames]
+            else:
+                loop = item.frame.rpartition(";")[2]
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"The loop of {{{{node {item.node.name}}}}} in frame '{loop}' has no condition: nothing that its next iteration is "
+                    "computed from goes through a Switch, so it would never end.",
+                )
 
     def _name_frames(self) -> None:
         """Give every node its static frame. Raises InvalidArgumentError when inputs come from different frames."""

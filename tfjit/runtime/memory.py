@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfjit.kernels.room import check_room
 from tfjit.runtime.forking import release_lock
 
 ALIGNMENT = 64
@@ -96,6 +97,7 @@ def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
     """An uninitialised uint8 array of nbytes whose data is 64-byte aligned."""
+    check_room((nbytes,), np.uint8)
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
