@@ -123,20 +123,38 @@ class LoopProgram:
         """A program that goes on with a loop of the outermost block: its inputs are the loop's values, then this program's inputs."""
         (at,) = (k for k, other in enumerate(self.block.steps) if other is step)
         first = len(self.values)
-        values = (*self.values, *(self.values[a] for a in step.args))
+        values = (*self.values, *(self.values[p] for p in step.blocks[1].params))
         again = replace(step, args=tuple(range(first, len(values))))
         block = replace(self.block, steps=(*self.block.steps[:at], again, *self.block.steps[at + 1 :]))
         return replace(self, values=values, inputs=(*again.args, *self.inputs), block=block)
 
     def explain(self) -> str:
-        """A paragraph: what it is, and the program."""
+        """A paragraph: what it is, what an iteration should take, and the program."""
         loops = sum(1 for step in self.block.walk() if step.op == WHILE)
         branches = sum(1 for step in self.block.walk() if step.op in (IF, CASE))
         plain = sum(1 for step in self.block.walk() if step.op not in CONTROL)
         parts = [f"{plain} operations", f"{loops} loop{'s' * (loops != 1)}"]
         if branches:
             parts.append(f"{branches} branch{'es' * (branches != 1)}")
-        return f"fused loop of {', '.join(parts)}\n" + "\n".join("  " + line for line in _Printer(self).lines())
+        head = f"fused loop of {', '.join(parts)}: about {self.iteration_ns:.3g} ns an iteration on one thread"
+        return "\n".join([head, *("  " + line for line in _Printer(self).lines())])
+
+    @property
+    def iteration_ns(self) -> float:
+        """Predicted time of one iteration of the outermost loop, inner loops counted once and each branch taken."""
+
+        def cost(block: Block) -> float:
+            total = 0.0
+            for step in block.steps:
+                row = elementwise.lookup(step.op)
+                each = row.cost_ns if row is not None else 0.05
+                touched = step.results if step.op == ELEMENT else step.args[2:] if step.op == SET_ELEMENT else (*step.args, *step.results)
+                size = max((self.values[v].size for v in touched), default=1)
+                # a scalar operation waits for the one before it
+                total += sum(map(cost, step.blocks)) if step.blocks else each * size if size > 1 else max(1.0, 5 * each)
+            return total
+
+        return max((cost(step.blocks[0]) + cost(step.blocks[1]) for step in self.block.steps if step.op == WHILE), default=0.0)
 
 
 Poll = Callable[[Step, list[np.ndarray]], None]

@@ -14,9 +14,11 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.passes.functions import WHILES
 from tfjit.passes.loop_builder import BuiltLoop, Outer, build_loop
 from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.view import SINK
+from tfjit.passes.view import SINK, SOURCE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfjit.passes.context import PassContext
     from tfjit.passes.view import DataflowGraph, Node
 
@@ -93,6 +95,7 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
     to_sink = any(edge.dst == SINK for edge in graph.edges_out_of(name))
     outside = {k: tensor(where) for k, where in built.results.items() if isinstance(where, Outer)}
     origin, device, assigned = node.origin, node.device, node.assigned_device
+    before = [src for src, _ in graph.inputs(name)]
     graph.remove_op(name)
     new = graph.add_node_op(
         name,
@@ -116,6 +119,21 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
         graph.add_control_edge(new.name, dst)
     if to_sink:
         graph.add_control_edge(new.name, SINK)
+    _drop_unused(graph, before)
+
+
+def _drop_unused(graph: DataflowGraph, names: Sequence[str]) -> None:
+    """Remove nodes without effects that nothing takes any more, and what only they needed."""
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in graph or name == SOURCE or graph.edges_out_of(name):
+            continue
+        node = graph.node(name)
+        if node.is_stateful or node.op in ("_Arg", "_Retval"):
+            continue
+        waiting += [edge.src for edge in graph.edges_into(name)]
+        graph.remove_op(name)
 
 
 def _use_list(graph: DataflowGraph, loop: Node, tensor: tuple[str, int], dst: str, dst_input: int) -> None:

@@ -174,5 +174,7 @@ def test_going_on_with_a_loop() -> None:
     wanted = program.run(inputs, lambda step, carried: seen.append((step, carried)))
     loop, carried = seen[4]
     assert carried[0] == 4
-    for got, want in zip(program.resumed(loop).run([*carried, *inputs]), wanted, strict=True):
+    rest = program.resumed(loop)
+    assert [spec.shape for spec in rest.input_specs] == [np.shape(x) for x in (*carried, *inputs)]
+    for got, want in zip(rest.run([*carried, *inputs]), wanted, strict=True):
         np.testing.assert_array_equal(got, want)

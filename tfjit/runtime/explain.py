@@ -152,7 +152,7 @@ class Explanation:
             lines += ["", *_measured_lines(self.nodes, self.measured)]
         groups = [node for node in self.nodes if node.group]
         if groups:
-            lines += ["", f"{len(groups)} fused groups:"]
+            lines += ["", f"{len(groups)} fused groups and loops:"]
             for node in groups:
                 lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
         if self.bundles:
@@ -265,7 +265,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
                 kernels = tuple(dict.fromkeys(launch.source.title or launch.entry for launch in call.launches))
                 cost = sum(launch.cost_ns for launch in call.launches) / 1000
                 titles.update(launch.source.digest for launch in call.launches)
-            group = node.attrs.get("group")
+            group = node.attrs.get("group") or node.attrs.get("program")
             nodes.append(
                 ServedNode(
                     name,
