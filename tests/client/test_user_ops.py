@@ -332,3 +332,64 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, tmp_path / "example.py"], capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     assert "1.880797" in run.stdout and "array([[1, 2, 1, 2]]" in run.stdout
+
+
+def _random_expression(rng: np.random.Generator, depth: int) -> str:
+    """A number of x, y, the attr k and literals."""
+    if depth == 0 or rng.random() < 0.15:
+        return str(rng.choice(["x", "y", "k", "2", "0.5", "-1.25", "x", "y"]))
+    part = [_random_expression(rng, depth - 1) for _ in range(3)]
+    forms = ["({0} + {1})", "({0} - {1})", "({0} * {1})", "maximum({0}, {1})", "minimum({0}, {1})", "tanh({0})", "sigmoid({0})", "abs({0})"]
+    forms += ["-({0})", "({0}) ** 2", "relu({0})", "({0} if {1} < {2} else {1})", "where({0} >= {1} and not flag, {2}, {0})"]
+    return str(rng.choice(forms)).format(*part)
+
+
+def _by_tfjit(text: str, names: dict[str, Any]) -> Any:
+    """The same expression as nodes of built-in ops: conditionals and logic in their function forms."""
+    import ast
+
+    class Rewrite(ast.NodeTransformer):
+        def visit_IfExp(self, node: ast.IfExp) -> Any:
+            self.generic_visit(node)
+            return ast.Call(ast.Name("where", ast.Load()), [node.test, node.body, node.orelse], [])
+
+        def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+            self.generic_visit(node)
+            return ast.Call(ast.Name("logical_and", ast.Load()), node.values, [])
+
+        def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+            self.generic_visit(node)
+            return ast.Call(ast.Name("logical_not", ast.Load()), [node.operand], []) if isinstance(node.op, ast.Not) else node
+
+        def visit_Constant(self, node: ast.Constant) -> Any:
+            return ast.Call(ast.Name("number", ast.Load()), [node], [])
+
+    tree = ast.fix_missing_locations(Rewrite().visit(ast.parse(text, mode="eval")))
+    return eval(compile(tree, "<expression>", "eval"), {**names, "__builtins__": {}})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_expressions_are_their_parts(register: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts = [_random_expression(rng, 3) for _ in range(5)]
+    inputs, attrs = ["x: T", "y: T", "flag: bool"], ["T: {float, double}", "k: float = 0.75"]
+    x, y, flag = rng.normal(size=(3, 40)), rng.normal(size=40), rng.random((3, 1)) < 0.5
+    dtype = ("float32", "float64")[seed % 2]
+    functions = {name: getattr(tfjit, name) for name in ("maximum", "minimum", "tanh", "sigmoid", "abs", "logical_and", "logical_not")}
+    with tfjit.Graph().as_default() as graph:
+        px, py, pf = (tfjit.placeholder(t, s) for t, s in ((dtype, [None, 40]), (dtype, [40]), ("bool", [None, 1])))
+        zero = tfjit.zeros_like(px * py)  # where it stands alone, a part must have the result's shape
+        mine, parts = [], []
+        for k, text in enumerate(texts):
+            op = register(f"TestRandom{k}", inputs=inputs, outputs=["z: T"], attrs=attrs, expression=text)
+            mine.append(op(px, py, pf, k=0.75))
+            names = {"x": px, "y": py, "flag": pf, "k": tfjit.constant(0.75, dtype), "relu": tfjit.nn.relu, **functions}
+            names["number"] = lambda value: tfjit.constant(value, dtype)
+            names["where"] = lambda c, a, b: tfjit.raw_ops.SelectV2(condition=c, t=a, e=b)
+            parts.append(_by_tfjit(text, names) + zero)
+    feeds = {px: x.astype(dtype), py: y.astype(dtype), pf: flag}
+    with tfjit.Session(graph=graph) as session:
+        first, compiled, _ = both(session, [*mine, *parts], feeds)
+    for values in (first, compiled):
+        for one, other in zip(values[:5], values[5:], strict=True):
+            np.testing.assert_allclose(one, other, 2e-6, 1e-6)

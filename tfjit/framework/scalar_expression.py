@@ -66,8 +66,9 @@ class Expression:
 
                     raise InvalidArgumentError(None, None, row.error.message)
                 values.append(np.asarray(row.reference(*operands)))
-        result: np.ndarray = np.asarray(values[-1])
-        return result
+        shape = np.broadcast_shapes(*(np.shape(x) for x in inputs))  # of all inputs, also of those that the expression leaves out
+        result = np.asarray(values[-1])
+        return result if result.shape == shape else np.broadcast_to(result, shape).copy()
 
 
 @cache
