@@ -80,11 +80,15 @@ _HOMES = {
 _NAMES = {name.partition("=")[0]: (module, name.rpartition("=")[2]) for module, names in _HOMES.items() for name in names.split()}
 # Names that are modules elsewhere.
 _MODULES = {
+    "app": "tfjit.client.app",
     "compat": "tfjit.compat",
     "dtypes": "tfjit.framework.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.initializers",
+    "flags": "tfjit.client.flags",
+    "gfile": "tfjit.client.gfile",
     "io": "tfjit.client.io",
+    "logging": "tfjit.client.logs",
     "lookup": "tfjit.client.lookup",
     "python_io": "tfjit.client.record_files",
     "saved_model": "tfjit.client.saved_model",
@@ -109,7 +113,6 @@ _MISSING = {
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",
-    "flags, logging and file functions": "app flags gfile logging",
 }
 
 
