@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
-from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
@@ -170,10 +169,7 @@ def build_body(function: Function, given: Sequence[Given], options: PassOptions 
         ctx = PassContext(options=options or PassOptions())
         graph = function.graph.copy()
         graph.functions = function.graph.functions.child()
-        for index, node in indexed(graph, "_Arg").items():
-            node.output_shapes = (given[index].shape,)
-            if given[index].variable is not None:
-                node.attrs["_variable_shape"] = TensorShape(given[index].variable)
+        graph.graph["given"] = {node.name: given[index] for index, node in indexed(graph, "_Arg").items()}
         passes = ctx.options.passes if ctx.options.passes is not None else GRAPH_PASSES
         return _finish(graph, ctx, [pass_ for pass_ in passes if pass_ is not lower_feeds], _Runner(ctx))
 

@@ -18,6 +18,7 @@ from tfjit.framework.shape_context import ShapeContext
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import NotEvaluated, can_evaluate, constant_value, evaluate
 from tfjit.passes.functions import CALLS, CASES, IFS, WHILES, Function
+from tfjit.passes.list_shapes import ListShape, element_read, list_made
 from tfjit.passes.view import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
@@ -32,41 +33,51 @@ _SCALAR_MATH: Final = frozenset({"Add", "AddV2", "Sub", "Mul", "FloorDiv", "Maxi
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of an argument of a body. variable: the shape of the variable behind a resource; None is an unknown one."""
+    """What is known of an argument or a result of a body. variable: the shape of the variable behind a resource; None is an unknown one.
+    items: of a tensor list."""
 
     shape: Shape
     variable: Shape = None
     value: np.ndarray | None = None
+    items: ListShape | None = None
+
+    def relax(self, other: Given) -> Given:
+        """What is known of an argument that may be either; its value and variable stay."""
+        items = self.items.relax(other.items) if self.items is not None else None
+        return replace(self, shape=shape_rules.relax(self.shape, other.shape), items=items)
 
 
-def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Shape]:
-    """The shapes of a function's results for what is known of its arguments."""
+def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+    """Shapes of a function's results, and what lists they are, for what is known of its arguments."""
     scratch = ctx.scratch.setdefault("infer_body", {})
-    key = (id(function.graph), tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes())) for g in given))
+    key = (
+        id(function.graph),
+        tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes()), g.items) for g in given),
+    )
     if key not in scratch:
         inference = _Inference(function.graph, ctx, {node.name: given[index] for index, node in function.args.items()})
         inference.settle()
-        scratch[key] = function, [inference.shapes[src][slot] for src, slot in function.returned]  # the function: its id stays its own
-    found: list[Shape] = scratch[key][1]
-    return found
+        found = [Given(inference.shapes[src][slot], items=inference.lists.get((src, slot))) for src, slot in function.returned]
+        scratch[key] = function, found  # the function: its id stays its own
+    results: list[Given] = scratch[key][1]
+    return results
 
 
-def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Shape]:
-    """Shapes that the variables of a loop have in every iteration, its first included: the entering ones, widened by what the body makes
-    of them until that changes nothing more. given: the entering variables, whose values do not count."""
-    wide = [Given(g.shape, g.variable) for g in given]
+def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+    """What the variables of a loop are in every iteration, its first included: the entering ones, widened by what the body makes of
+    them until that changes nothing more. given: the entering variables, whose values do not count."""
+    wide = [replace(g, value=None) for g in given]
     for _ in range(_MAX_ROUNDS):
-        found = infer_body(body, wide, ctx)
-        wider = [replace(old, shape=shape_rules.relax(old.shape, new)) for old, new in zip(wide, found, strict=True)]
+        wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
         if wider == wide:
-            return [g.shape for g in wide]
+            return wide
         wide = wider
-    # what still changes has no known shape; the others are as they are whatever it is
-    changing = [old.shape != shape_rules.relax(old.shape, new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
-    while any(changing):
-        wide = [replace(g, shape=None) if changes else g for g, changes in zip(wide, changing, strict=True)]
-        changing = [old.shape != shape_rules.relax(old.shape, new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
-    return [g.shape for g in wide]
+    # of what still changes nothing is known; the others are as they are whatever it is
+    while True:
+        wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
+        if wider == wide:
+            return wide
+        wide = [replace(old, shape=None, items=None) if old != new else old for old, new in zip(wide, wider, strict=True)]
 
 
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -78,7 +89,7 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     if ctx.scratch.get("infer_shapes"):
         return  # an earlier inference has left nothing open
-    inference = _Inference(graph, ctx)
+    inference = _Inference(graph, ctx, graph.graph.get("given"))
     inference.settle()
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
@@ -114,6 +125,7 @@ class _Inference:
         self.values: dict[Tensor, np.ndarray] = {}
         self.partial: dict[Tensor, tuple[int | None, ...]] = {}  # elements of an integer vector or scalar, None where unknown
         self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
+        self.lists: dict[Tensor, ListShape] = {}
         self.tables: dict[Tensor, tuple[int, Shape]] = {}  # rank of a key and shape of a value of the lookup table behind a handle
 
     def settle(self) -> None:
@@ -155,6 +167,8 @@ class _Inference:
             self.visit_loop_merge(node, inputs)
             return
         merged = self.by_op(node, inputs)
+        if any(dtype.name == "variant" for dtype in (*node.input_dtypes, *node.output_dtypes)):
+            merged = self.follow_lists(node, inputs, merged)
         self.shapes[node.name] = merged
         self.follow_handles(node, inputs)
         self.follow_values(node, inputs, merged)
@@ -233,8 +247,11 @@ class _Inference:
             return None
         library = self.graph.functions
         running = self.ctx.scratch.setdefault("infer_body running", set())
-        given = [Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot)) for src, slot in inputs]
-        found: list[Shape] | None = None
+        given = [
+            Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot), self.lists.get((src, slot)))
+            for src, slot in inputs
+        ]
+        found: list[Given] | None = None
         for ref in refs:
             if ref.name not in library:
                 return None  # an error of the run
@@ -242,10 +259,43 @@ class _Inference:
             if len(body.inputs) != len(given) or len(body.outputs) != len(node.output_dtypes) or ref.name in running:
                 return [None] * len(node.output_dtypes)
             running.add(ref.name)
-            shapes = infer_loop(body, given, self.ctx) if node.op in WHILES else infer_body(body, given, self.ctx)
+            results = infer_loop(body, given, self.ctx) if node.op in WHILES else infer_body(body, given, self.ctx)
             running.discard(ref.name)
-            found = shapes if found is None else [shape_rules.relax(a, b) for a, b in zip(found, shapes, strict=True)]
-        return found
+            found = results if found is None else [a.relax(b) for a, b in zip(found, results, strict=True)]
+        for slot, result in enumerate(found or ()):
+            if result.items is not None:
+                self.lists[node.name, slot] = result.items
+        return None if found is None else [result.shape for result in found]
+
+    def follow_lists(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """Carry what is known of tensor lists along; the output shapes with what follows from the list that is read."""
+        if node.name in self.given:
+            items = self.given[node.name].items
+            if items is not None:
+                self.lists[node.name, 0] = items
+            return shapes
+        lists = [self.lists.get(tensor) for tensor in inputs]
+
+        def as_shape(index: int) -> Shape:
+            src, slot = inputs[index]
+            return self.partial_vector(inputs[index]) if len(self.shapes[src][slot] or ()) == 1 else None
+
+        made = list_made(
+            node,
+            lists,
+            [self.shapes[src][slot] for src, slot in inputs],
+            as_shape,
+            lambda index: next(iter(self.elements(inputs[index]) or (None,))),
+        )
+        if made is not None:
+            self.lists[node.name, 0] = made
+        if not lists or lists[0] is None:
+            return shapes
+        if node.op == "TensorListLength" and lists[0].length is not None:
+            self.know(node, 0, (lists[0].length,), ())
+        # what the op's own rule says is what the reader asks for, which nothing makes true
+        known = element_read(node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None)
+        return tuple(known.get(slot, shape) for slot, shape in enumerate(shapes))
 
     def small(self, name: str, slot: int) -> np.ndarray | None:
         """The value of a tensor that may set shapes."""
@@ -269,8 +319,6 @@ class _Inference:
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShape):
                 self.handles[node.name, 0] = shape.dims_tuple
-        elif node.op == "_Arg" and "_variable_shape" in node.attrs:
-            self.handles[node.name, 0] = node.attrs["_variable_shape"].dims_tuple
         elif node.name in self.given:
             if node.output_dtypes[0].name == "resource":
                 self.handles[node.name, 0] = self.given[node.name].variable

@@ -17,6 +17,7 @@ from tfjit.runtime.plan import Plan, Variant
 from tfjit.runtime.rendezvous import LocalRendezvous
 from tfjit.runtime.resources import Variable
 from tfjit.runtime.step import Reroute
+from tfjit.runtime.tensor_lists import TensorList
 
 if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.plan")
 
-# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; None for any other object
+# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; a ListShape; None for other objects
 ArgumentType = Any
 
 
@@ -41,14 +42,36 @@ def on_edge(value: Any) -> Any:
 
 def types_of(values: Sequence[Any]) -> tuple[ArgumentType, ...]:
     """What a body's plan depends on of these arguments."""
-    return tuple([v.shape if isinstance(v, np.ndarray) else v if isinstance(v, Variable) else None for v in values])
+    return tuple([v.shape if isinstance(v, np.ndarray) else _type_of(v) for v in values])
+
+
+def _type_of(value: Any) -> ArgumentType:
+    if isinstance(value, Variable):
+        return value
+    if isinstance(value, TensorList):
+        from tfjit.passes.list_shapes import EMPTY, ListShape
+
+        holds, has_gaps = value.uniform_shape()
+        return ListShape(value.element_shape, EMPTY if holds == "" else holds, None, has_gaps)
+    return None
 
 
 def given(types: Sequence[ArgumentType]) -> list[Given]:
     """The same for shape inference."""
+    from tfjit.passes.list_shapes import ListShape
     from tfjit.passes.shapes import Given
 
-    return [Given((), t.shape) if isinstance(t, Variable) else Given(t) for t in types]
+    return [Given((), t.shape) if isinstance(t, Variable) else Given((), items=t) if isinstance(t, ListShape) else Given(t) for t in types]
+
+
+def widened(types: Sequence[ArgumentType], found: Sequence[Given]) -> tuple[ArgumentType, ...]:
+    """The types of a loop's variables in every iteration. types: those that enter; found: what shape inference makes of them."""
+    return tuple(
+        [
+            g.shape if isinstance(t, tuple) else t if t is None or isinstance(t, Variable) else g.items
+            for t, g in zip(types, found, strict=True)
+        ]
+    )
 
 
 class BodyVariant(Variant):

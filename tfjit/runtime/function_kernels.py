@@ -18,7 +18,7 @@ from tfjit.framework.attrs import FuncRef
 from tfjit.framework.device_spec import full_name
 from tfjit.framework.shape import format_shape, is_compatible
 from tfjit.framework.tensors import truth
-from tfjit.runtime.body_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of
+from tfjit.runtime.body_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of, widened
 from tfjit.runtime.op_kernel import Done, OpContext, RuntimeKernel, StepContext, is_blocking, kernel_maker
 from tfjit.runtime.step import Reroute
 
@@ -94,8 +94,7 @@ class _While(_Kernel):
         from tfjit.passes.shapes import infer_loop
 
         cond, body = (self._library.body(ref) for ref in self._refs)
-        shapes = infer_loop(body, given(types), PassContext())
-        types = tuple([t if t is None or not isinstance(t, tuple) else shape for t, shape in zip(types, shapes, strict=True)])
+        types = widened(types, infer_loop(body, given(types), PassContext()))
         plan: BodyPlan = self._library.keep(self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body)))
         return self._plan(session, self._refs[0]).body(types), plan.body(types)
 

@@ -16,7 +16,7 @@ from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 from tfjit.passes.shapes import TABLE_OPS
 from tfjit.runtime.custom_kernels import custom_kernel
-from tfjit.runtime.op_kernel import find_runtime_kernel
+from tfjit.runtime.op_kernel import find_runtime_kernel, has_variant
 from tfjit.runtime.resources import Variable
 from tfjit.runtime.write_order import late_writes
 
@@ -280,8 +280,6 @@ class Lowering:
         op = node.op
         if op in DATAFLOW_OPS:
             raise NotStatic(f"{node.name} ({op}) is control flow")
-        if any(dtype.name == "variant" for dtype in node.output_dtypes):
-            raise NotStatic(f"{node.name} ({op}) makes a variant")
         if op in NOTHING_OPS:
             self._served(node, "nothing")
         elif op == "_Arg" and self.outer is not None:
@@ -299,12 +297,16 @@ class Lowering:
             self._served(node, "feed")
         elif op == "_Retval":
             value = inputs[0]
+            if value.dtype.name == "variant" and self.outer is None and not self.result.is_body:
+                raise NotStatic(f"{node.name} fetches a variant")
             if value.storage == "handle" and self.outer is None and not self.result.is_body:
                 value = self._fetched_reference(node, value)
             value.fetched = value.fetched or self.outer is None
             self.fetches[node.attrs["index"]] = value
             self._served(node, "fetch")
         elif op == "Const":
+            if not node.output_dtypes[0].is_numpy_compatible:
+                raise NotStatic(f"{node.name} is a constant of type {node.output_dtypes[0].name}")
             array = np.asarray(node.attrs["value"])
             if not array.flags.c_contiguous:
                 array = np.ascontiguousarray(array).reshape(array.shape)
@@ -386,6 +388,8 @@ class Lowering:
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
         runtime = custom_kernel(node) or find_runtime_kernel(node)
+        if runtime is None and has_variant(node):
+            raise NotStatic(f"{node.name} ({node.op}) moves variants about")
         constants = {
             i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None
         }
@@ -403,6 +407,10 @@ class Lowering:
                 elif dtype.is_ref:  # the reference passed through (Assign)
                     self.by_output[node.name, slot] = inputs[0]
                     outputs.append(inputs[0])
+                elif dtype.name == "variant":
+                    if node.output_shapes[slot]:
+                        raise NotStatic(f"{node.name} ({node.op}) makes an array of variants")
+                    outputs.append(self._value(node, slot, "object", ()))
                 else:
                     outputs.append(self._value(node, slot, "object", static_shape(node, slot)))
             spec = NodeSpec(node.name, node.op, node.attrs, tuple(v.spec for v in inputs), tuple(v.spec for v in outputs), constants)

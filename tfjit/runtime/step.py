@@ -23,6 +23,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.pace import breathe
+from tfjit.framework.shape import Shape, format_shape
 from tfjit.kernels import walker, walker_ir
 from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.intraop import IntraOpPool
@@ -697,13 +698,16 @@ class _Layout:
     def _emit_python(self, source: Source, position: int, instruction: Instruction, known: set[str]) -> None:
         kernel = f"k{position}"
         runtime = instruction.serving == "runtime"
+        keeps = runtime and any(value.dtype.name == "variant" for value in instruction.outputs)  # a list keeps what is put into it
         inputs = []
         for value in instruction.inputs:
             if runtime and value.storage == "handle":
                 name = self._variable_name(value)
                 inputs.append(f"var_{name}")
             else:
-                inputs.append(self._expression(source, value, known, instruction.node.name))
+                text = self._expression(source, value, known, instruction.node.name)
+                root = value.root
+                inputs.append(f"{text}.copy()" if keeps and (root.storage == "variable" or root.index in self._buffers) else text)
         outputs = [
             f"x{value.index}" if value.storage in ("object", "buffer") and value.base is None else "_" for value in instruction.outputs
         ]
@@ -729,6 +733,8 @@ class _Layout:
             op = node.op if node.op_def is None else node.op_def.name
             input_dtypes, output_dtypes = tuple(node.input_dtypes), tuple(node.output_dtypes)
             output_shapes = tuple(node.output_shapes)
+            takes_variant = any(dtype.name == "variant" for dtype in input_dtypes)
+            reads_list = takes_variant and any(dtype.is_numpy_compatible for dtype in output_dtypes)
 
             def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
                 assert context is not None
@@ -737,6 +743,8 @@ class _Layout:
                     outputs = compute(op_context, inputs)
                 except Exception as error:
                     raise kernel_error(error, op, node.name, inputs) from _cause(error)
+                if reads_list:
+                    outputs = [_as_planned(value, shape, op, node.name) for value, shape in zip(outputs, output_shapes, strict=True)]
                 return _apart(outputs, inputs) if reads_variable else outputs
 
             return run_runtime
@@ -887,6 +895,16 @@ def _cause(error: Exception) -> Exception | None:
     """What to raise an error from that `kernel_error` makes of this one, and that may be this very one: as its own cause it would live,
     and its traceback's frames with it, until a garbage collection."""
     return None if isinstance(error, errors.OpError) else error
+
+
+def _as_planned(value: Any, shape: Shape, op: str, node: str) -> Any:
+    """What came out of a list, in the shape and order in memory that compiled code takes it to have. Raises InvalidArgumentError."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.shape != shape:
+        text = f"{op} found an element of shape {format_shape(value.shape)}, where all that is put into the list has {format_shape(shape)}"
+        raise at_node(errors.InvalidArgumentError(None, None, text), node)
+    return value if value.flags.c_contiguous else np.array(value, order="C")
 
 
 def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

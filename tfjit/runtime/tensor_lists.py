@@ -19,7 +19,7 @@ import numpy as np
 
 from tfjit.framework.dtypes import short_name
 from tfjit.framework.shape import Shape, format_shape, is_compatible
-from tfjit.runtime.elements import Elements, stack, zeros
+from tfjit.runtime.elements import UNSET, Elements, stack, zeros
 from tfjit.runtime.tensor_arrays import array_dtype, invalid, merge_shapes, shape_text
 
 if TYPE_CHECKING:
@@ -103,6 +103,22 @@ class TensorList:
         """The elements at `indices`, as `whole`."""
         with self._lock:
             return self._own().take(indices)
+
+    def uniform_shape(self) -> tuple[Shape | str, bool]:
+        """(the shape that all elements have that are set, whether some may not be set).
+
+        The shape is None where they differ or that is not looked up cheaply, "" where none is set.
+        """
+        with self._lock:
+            version = self
+            while version._elements is None:
+                assert version._newer is not None
+                version = version._newer
+            elements = version._elements
+            is_newest = version is self
+            if elements.data is not None:
+                return elements.data.shape[1:], not (is_newest and bool((elements.flags[: elements.length] != UNSET).all()))
+            return (None if elements.any_set(elements.length) else ""), not (is_newest and self.length == 0)
 
     def nbytes(self) -> int:
         """Memory that the elements hold."""
