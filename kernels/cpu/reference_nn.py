@@ -34,10 +34,10 @@ def _product(a: Array, b: Array) -> Array:
         return np.matmul(x, y).astype(dtype, copy=False)
 
 
-def _size_error(a: tuple[int, ...], b: tuple[int, ...], transpose_a: Any, transpose_b: Any) -> InvalidArgumentError:
-    """TensorFlow's words, which end with the two attrs."""
-    text = f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)} {int(bool(transpose_a))} {int(bool(transpose_b))}"
-    return InvalidArgumentError(None, None, text)
+def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> InvalidArgumentError:
+    """TensorFlow's words; those of its batched products end with the two attrs."""
+    flags = "".join(f" {int(bool(flag))}" for flag in transposed)
+    return InvalidArgumentError(None, None, f"Matrix size-incompatible: In[0]: {format_shape(a)}, In[1]: {format_shape(b)}{flags}")
 
 
 @reference("MatMul")
@@ -52,7 +52,7 @@ def matmul(node: NodeSpec, inputs: Sequence[Array]) -> list[Array]:
     x = a.T if node.attrs.get("transpose_a") else a
     y = b.T if node.attrs.get("transpose_b") else b
     if x.shape[1] != y.shape[0]:
-        raise _size_error(a.shape, b.shape, node.attrs.get("transpose_a"), node.attrs.get("transpose_b"))
+        raise _size_error(a.shape, b.shape)
     return [_product(x, y)]
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.contract.worlds import Call, agree, both, cause, ours, outcome, shared_world, theirs
+from tests.contract.worlds import Call, agree, both, cause, ours, outcome, shared_world, theirs, world
 
 tf1 = tf.compat.v1
 X = np.ones((2, 3), "f4")
@@ -189,3 +189,54 @@ def test_an_error_beside_results(front: str) -> None:
             assert caught.value.op.name in ("divided", "middle")
             agree(("value", session.run([w.divided, w.deep], feeds)), ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]))
             agree(("value", function([4, 6], 2)), ("value", [np.array([2, 3], "i4"), np.array([14, 20], "i4")]))
+
+
+def inner_faults(api: Any) -> dict[str, Any]:
+    n, p, d = tf1.placeholder(tf.int32, [], name="n"), tf1.placeholder(tf.bool, [], name="p"), tf1.placeholder(tf.int32, [None], name="d")
+    row = tf.expand_dims(tf.cast(d, tf.float32), 0)
+    return {
+        "n": n,
+        "p": p,
+        "d": d,
+        "loop": tf1.while_loop(lambda i, s: i < 5, lambda i, s: (i + 1, s + 6 // (n - i)), [tf.constant(0), tf.constant(0)], name="loop")[
+            1
+        ],
+        "branch": tf1.cond(p, lambda: 6 // n, lambda: 7 // n, name="branch"),
+        "twice": tf.gather(tf.range(3), d, name="one") + tf.gather(tf.range(3), d, name="other"),
+        "product": tf.matmul(row, row, name="product"),
+    }
+
+
+INNER: dict[str, tuple[Call, str, set[str]]] = {
+    "loop": (lambda s, w: s.run(w.loop, {w.n: 3}), "Integer division by zero", {"loop/floordiv"}),
+    "branch": (lambda s, w: s.run(w.branch, {w.p: True, w.n: 0}), "Integer division by zero", {"branch/floordiv"}),
+    "equal nodes": (lambda s, w: s.run(w.twice, {w.d: [7]}), "indices[0] = 7 is not in [0, 3)", {"one", "other"}),
+    "product": (lambda s, w: s.run(w.product, {w.d: [1, 2, 3]}), "Matrix size-incompatible: In[0]: [1,3], In[1]: [1,3]", {"product"}),
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", INNER)
+@pytest.mark.parametrize("jit", ["off", "eager"])
+def test_the_operation_in_loops_branches_and_functions(version: int, name: str, jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point 9: within a function's body, where TensorFlow names no operation, it is the one that calls the function."""
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    (tf1.disable_control_flow_v2 if version == 1 else tf1.enable_control_flow_v2)()
+    try:
+        reference = world("tf", inner_faults)
+        w = reference if version == 2 else world("imported", inner_faults)
+    finally:
+        tf1.enable_control_flow_v2()
+    call, text, names = INNER[name]
+    with theirs(reference) as session:
+        kind, expected = outcome(session, reference, call)
+        assert kind == "error"
+    with ours(w) as session:
+        for _ in range(2):
+            kind, error = outcome(session, w, call)
+            assert kind == "error"
+            assert type(error).__name__ == type(expected).__name__
+            assert text in str(expected)
+            assert text in str(error)
+            assert error.op.graph is w.graph
+            assert error.op.name in (names if version == 1 or name in ("equal nodes", "product") else {name})
