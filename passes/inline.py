@@ -25,6 +25,7 @@ from tfjit.passes.functions import (
     key_of,
 )
 from tfjit.passes.prune import prune
+from tfjit.passes.rewrite import reads_reference
 from tfjit.passes.symbolic_gradient import gradient_function
 from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Node
 
@@ -281,6 +282,9 @@ class _Inliner:
         consumers, targeted = graph.control_consumers(call.name), SINK in graph._succ[call.name]
         asked = bool(consumers) or targeted
         held = [name for name in names.values() if self.is_held(graph, name, bool(waits))]
+        if waits:  # what is waited for may be a write that shows through an argument
+            shown = {src for src, _ in sources if reads_reference(graph, src)}
+            held += [name for name in names.values() if name not in held and any(src in shown for src, _ in graph.inputs(name))]
         starts = [*waits, *(src for src, _ in sources)] if self.may_be_dead else waits
         if starts and (held or asked or waits):
             gate = _free(graph, f"{call.name}/_begin")

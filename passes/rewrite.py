@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -45,6 +45,19 @@ def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.
     return found if found is not None else ctx.values.get((src, slot))
 
 
+# Their output shares the memory of their first input.
+_SHARING: Final = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape"})
+
+
+def reads_reference(graph: DataflowGraph, name: str) -> bool:
+    """Whether a node gives the memory of a reference variable, whose later values show through it."""
+    while graph.node(name).op in _SHARING:
+        name, slot = graph.inputs(name)[0]
+        if graph.node(name).output_dtypes[slot].is_ref:
+            return True
+    return False
+
+
 def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns what was done, for the log.
 
@@ -57,6 +70,8 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
         raise NotSimplified(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")
     if any(output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)):
         raise NotSimplified("another output of it is used")
+    if node.op not in _SHARING and reads_reference(graph, src):
+        raise NotSimplified(f"its value is its own, that of '{src}' the variable's")
     known, found = source.output_shapes[slot], node.output_shapes[0]
     if known != found and is_compatible(known, found):
         shapes = list(source.output_shapes)

@@ -506,12 +506,12 @@ def _session_for(graph: Graph, session: Any, what: str, method: str) -> Any:
         if session is None:
             raise ValueError(
                 f"Cannot {what} using `{method}()`: No default session is registered. "
-                f"Use `with sess.as_default()` or pass an explicit session to `{method}(session=sess)`"
+                f"Use `with sess.as_default(){':' if method == 'run' else ''}` or pass an explicit session to `{method}(session=sess)`"
             )
         if session.graph is not graph:
             raise ValueError(
                 f"Cannot use the default session to {what}: the {noun}'s graph is different from the session's graph. "
-                f"Pass an explicit session to `{method}(session=sess)`."
+                f"Pass an explicit session to {'`eval(session=sess)`' if method == 'eval' else f'{method}(session=sess)'}."
             )
     elif session.graph is not graph:
         raise ValueError(f"Cannot use the given session to {what}: the {noun}'s graph is different from the session's graph.")

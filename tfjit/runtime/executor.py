@@ -14,10 +14,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tfjit.framework import errors
 from tfjit.runtime.device import DeviceManager
 from tfjit.runtime.frame import FlowGraph, Propagator, Tagged
 from tfjit.runtime.kernel_errors import at_node, kernel_error
+from tfjit.runtime.lowering import reads_that_share
 from tfjit.runtime.node_runner import NodeRunner, RunnerEnvironment, make_runner
 from tfjit.runtime.op_kernel import DEAD, StepContext
 from tfjit.runtime.pool import ThreadPool
@@ -46,7 +49,9 @@ class DataflowPlan:
         context.call_frame = feeds
         context.return_values = [None] * self._fetch_count()
         _Run(self.executors, context, pool).run()
-        return context.return_values
+        if context.as_arrays:
+            return context.return_values
+        return [_own(value) for value in context.return_values]
 
     def after_fork(self) -> None:
         """Put things in order in a forked child."""
@@ -71,7 +76,11 @@ class _Executor:
     def __init__(self, partition: Partition, devices: DeviceManager, env: RunnerEnvironment) -> None:
         self.device = devices.lookup(partition.device)
         self.flow = FlowGraph(partition.graph)
-        self.runners: list[NodeRunner] = [make_runner(partition.graph, item.node, self.device, env) for item in self.flow.items]
+        graph = partition.graph
+        shared = reads_that_share(graph, [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")])
+        self.runners: list[NodeRunner] = [
+            make_runner(graph, item.node, self.device, env, item.node.name in shared) for item in self.flow.items
+        ]
         self.cost_ns = [0.0] * len(self.runners)
 
 
@@ -251,8 +260,13 @@ class _Run:
         self.context.cancellation.cancel()
 
 
+def _own(value: Any) -> Any:
+    """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the step leaves it, may stand behind it."""
+    if isinstance(value, np.ndarray):
+        return value[()] if value.shape == () else value.copy()
+    return value
+
+
 def item_index(slot: int) -> Any:
     """Merge's second output: which input it passed on, as an int32 scalar."""
-    import numpy as np
-
     return np.array(slot, np.int32)

@@ -18,7 +18,7 @@ from tfjit.passes.shapes import TABLE_OPS
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.op_kernel import find_runtime_kernel, has_variant
 from tfjit.runtime.resources import Variable
-from tfjit.runtime.write_order import late_writes
+from tfjit.runtime.write_order import late_writes, shared_reads
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -181,6 +181,7 @@ class Lowering:
         self.out = self.result.instructions
         self.construct: Construct | None = None
         self._sequence: list[int] = outer._sequence if outer is not None else [0]  # of the node that is lowered now
+        self._shared: set[int] = outer._shared if outer is not None else set()  # ids of read nodes that give the variable's own memory
 
     @property
     def level(self) -> int:
@@ -200,6 +201,7 @@ class Lowering:
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
         if _mutators(graph, order):
             order = late_writes(graph, order, self._is_read, lambda name: graph.node(name).op in VIEW_OPS, _variables(graph, order))
+            self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
         for name in order:
             node = graph.node(name)
             inputs = [self.by_output[source] for source in graph.inputs(name)]
@@ -348,8 +350,7 @@ class Lowering:
         self._served(node, "loop" if node.op in LOOPS else "branch")
 
     def _is_read(self, name: str) -> bool:
-        node = self.graph.node(name)
-        return node.op == "ReadVariableOp" or (node.op in VIEW_OPS and not _carries_variable(node))
+        return _is_read(self.graph.node(name))
 
     def _read(self, node: Node, handle: Value) -> None:
         if node.op != "ReadVariableOp" and _carries_variable(node):
@@ -456,7 +457,7 @@ class Lowering:
     def _keep_reads_before_writes(self) -> None:
         """Copy a variable's value at the read where the variable changes before the value's last use.
 
-        TensorFlow leaves that order to the graph's edges; here a read never sees a write that the graph puts after it.
+        TensorFlow leaves that order to the graph's edges; here a use never sees a write that the graph does not put before it.
         """
         instructions = self.result.instructions
         writes: dict[int, list[int]] = {}
@@ -478,6 +479,8 @@ class Lowering:
         copies: list[tuple[int, Value]] = []
         for value in self.result.values:
             if value.storage != "variable" or value.base is not None or value.variable is None or value.read_at_end:
+                continue
+            if id(self.result.reads[value.index][0]) in self._shared:
                 continue
             for position in writes.get(id(value.variable), ()):
                 after_read = instructions[position].sequence > value.sequence
@@ -585,6 +588,21 @@ def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
             continue
         found[name] = variable
     return found
+
+
+def _is_read(node: Node) -> bool:
+    return node.op == "ReadVariableOp" or (node.op in VIEW_OPS and not _carries_variable(node))
+
+
+def reads_that_share(graph: DataflowGraph, order: Sequence[str]) -> set[str]:
+    """The reads of reference variables that give the variable's own memory (`write_order.shared_reads`). order: topological."""
+    if not _mutators(graph, order):
+        return set()
+
+    def is_view(name: str) -> bool:
+        return graph.node(name).op in VIEW_OPS
+
+    return shared_reads(graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order))
 
 
 def _mutators(graph: DataflowGraph, order: Sequence[str]) -> bool:

@@ -83,9 +83,6 @@ class _Retval(NodeRunner):
                 value = value.initialized_value()
             except errors.OpError as error:
                 raise at_node(error, self._source) from None
-        if isinstance(value, np.ndarray):
-            # the caller's own: a fed array, a constant and a variable's buffer may stand behind it
-            value = value[()] if value.shape == () else value.copy()
         context.return_values[self._index] = value
         return ()
 
@@ -110,16 +107,21 @@ class _Nothing(NodeRunner):
 
 
 class _Pass(NodeRunner):
-    """Identity and its kin. A reference becomes a copy of the value where the output is no reference."""
+    """Identity and its kin. A reference becomes the value where the output is no reference: a copy, unless `shares`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, shares: bool) -> None:
         self._dereference = [not d.is_ref and d.name != "resource" for d in node.output_dtypes]
+        self._shares = shares
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         return [
-            value.initialized_value().copy() if isinstance(value, Variable) and dereference else value
+            self._value(value) if isinstance(value, Variable) and dereference else value
             for value, dereference in zip(inputs, self._dereference, strict=False)
         ]
+
+    def _value(self, variable: Variable) -> np.ndarray:
+        value = variable.initialized_value()
+        return value if self._shares else value.copy()
 
 
 class _Switch(NodeRunner):
@@ -354,8 +356,11 @@ _PASSING: Final = frozenset(
 )
 
 
-def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment) -> NodeRunner:
-    """The runner of a node. Raises UnimplementedError naming node and op when nothing in tfjit computes it."""
+def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment, shares: bool = False) -> NodeRunner:
+    """The runner of a node. shares: it reads a reference variable and gives that one's own memory.
+
+    Raises UnimplementedError naming node and op when nothing in tfjit computes it.
+    """
     op = node.op
     if op == "_Arg":
         return _Arg(node)
@@ -368,7 +373,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if op in ("Merge", "RefMerge"):
         return _Nothing()  # the executor itself passes a merge's value on
     if op in _PASSING:
-        return _Pass(node)
+        return _Pass(node, shares)
     if op in ("Switch", "RefSwitch"):
         return _Switch()
     runtime = custom_kernel(node) or find_runtime_kernel(node)

@@ -182,10 +182,9 @@ class Variant:
         return _HURRIED_SHARE if slow else _SHARE
 
     def release(self) -> None:
-        """Let go of what ran for the session, which is closed and runs no more; what was lowered and called can still be read."""
+        """The session is closed and runs no more: open the rings that the variant is part of. What was made can still be read."""
         with self._lock:
             self._later = None
-            self.step = self.inline = self.dataflow = None
         for partition in self.partitions:
             partition.graph.dissolve()
         self.compile_done.set()

@@ -47,6 +47,49 @@ def late_writes(
     return _sorted(graph, order, before)
 
 
+def shared_reads(
+    graph: DataflowGraph, order: Sequence[str], is_read: Callable[[str], bool], is_view: Callable[[str], bool], variables: dict[str, str]
+) -> set[str]:
+    """Reads of reference variables that give the variable's own memory: some use of them, or a fetch, comes after a write.
+
+    In TensorFlow every such read shares the variable's memory, so what the graph orders behind a write sees it, wherever the read itself
+    stands (`with control_dependencies([v.assign(5)]): y = v + 0` is 5). Arguments are those of `late_writes`; what the graph leaves open
+    is decided there, in favour of the old value.
+    """
+    reads: dict[str, list[str]] = {}
+    writes: list[str] = []
+    for name in order:
+        if name in variables:
+            if not is_read(name):
+                writes.append(name)
+            elif _takes_reference(graph, name):
+                reads.setdefault(variables[name], []).append(name)
+    budget = _SEARCH_LIMIT * len(order)
+    shared: set[str] = set()
+    for write in writes:
+        candidates = [read for read in reads.get(variables[write], ()) if read not in shared]
+        if not candidates:
+            continue
+        after = _descendants(graph, write, budget)
+        budget -= len(after)
+        if budget <= 0:
+            break
+        for read in candidates:
+            uses = _uses(graph, [read], is_view)
+            if uses & after or any(_is_fetched(graph, name) for name in uses if name == read or is_view(name)):
+                shared.add(read)
+    return shared
+
+
+def _takes_reference(graph: DataflowGraph, name: str) -> bool:
+    source, slot = graph.inputs(name)[0]
+    return graph.node(source).output_dtypes[slot].is_ref
+
+
+def _is_fetched(graph: DataflowGraph, name: str) -> bool:
+    return any(graph.node(user).op == "_Retval" for user, _ in graph.consumers(name))
+
+
 def _uses(graph: DataflowGraph, reads: Sequence[str], is_view: Callable[[str], bool]) -> set[str]:
     """Reads and all nodes that take their memory, through views; fetches, which take nothing before the step ends, left out."""
     found = set(reads)
