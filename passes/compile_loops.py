@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tfjit.framework import dtypes
 from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.errors import OpError
 from tfjit.kernels.cpu.loop_program import program_call
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.functions import WHILES
-from tfjit.passes.loop_builder import BuiltLoop, Outer, build_loop
+from tfjit.passes.loop_builder import BuiltLoop, LoopBuilder, Outer
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.view import SINK, SOURCE
 
@@ -28,10 +25,11 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  0, x -> While(cond: i < 9, body: i + 1, x * x)      After:  x -> _Loop
     What qualifies: loop variables of static shapes that stay the same; bodies of elementwise ops, reductions of whole arrays to scalars,
-    constants, reshapes, parts of arrays and elements of TensorLists by index, and branches, loops and calls of the same. What does not
-    change in the loop is computed before it. A list is held as the tensor of its elements.
+    constants, reshapes, parts of arrays by index, and branches, loops and calls of the same. What does not change in the loop is computed
+    before it.
     Keeps: every value and error, and what waits for the loop. A loop variable that the body gives back as it is becomes the tensor it was.
-    Needs: `infer_shapes`. The bodies are specialized and simplified here; what is in the library stays as it is.
+    Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays. The bodies are specialized and simplified here; what is in the
+    library stays as it is.
     """
     made = 0
     for name in graph.topological_order():
@@ -40,7 +38,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         wanted = sorted({edge.src_output for edge in graph.edges_out_of(name) if not edge.is_control})
         try:
-            built = build_loop(graph, ctx, node, wanted)
+            built = LoopBuilder(graph, ctx).build(node, wanted)
             program_call(built.program)  # its template may refuse what the builder took
         except (Unsupported, OpError) as reason:
             ctx.log(name, f"stays a {node.op}: {reason}")
@@ -111,10 +109,7 @@ def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:
     for slot, dst, dst_input in uses:
         where = built.results[slot]
         src, output = (new.name, where) if isinstance(where, int) else outside[slot]
-        if slot in built.lists:
-            _use_list(graph, new, (src, output), dst, dst_input)
-        else:
-            graph.add_data_edge(src, output, dst, dst_input)
+        graph.add_data_edge(src, output, dst, dst_input)
     for dst in followers:
         graph.add_control_edge(new.name, dst)
     if to_sink:
@@ -134,25 +129,6 @@ def _drop_unused(graph: DataflowGraph, names: Sequence[str]) -> None:
             continue
         waiting += [edge.src for edge in graph.edges_into(name)]
         graph.remove_op(name)
-
-
-def _use_list(graph: DataflowGraph, loop: Node, tensor: tuple[str, int], dst: str, dst_input: int) -> None:
-    """Let a node that took a list take the tensor of its elements: as it is where it stacks them, else as a list again."""
-    user = graph.node(dst)
-    src, slot = tensor
-    shape = graph.node(src).output_shapes[slot]
-    assert shape is not None
-    if user.op == "TensorListStack" and dst_input == 0:
-        graph.change_op(dst, "Identity", [tensor], {"T": graph.node(src).output_dtypes[slot]})
-        user.output_shapes = (shape,)
-        return
-    name = graph.new_name(f"{loop.name}/list")
-    element = graph.add_node_op(f"{name}/shape", "Const", (), {"dtype": dtypes.int32, "value": np.array(shape[1:], np.int32)}, like=loop)
-    element.output_shapes = ((len(shape) - 1,),)
-    attrs = {"element_dtype": graph.node(src).output_dtypes[slot], "shape_type": dtypes.int32}
-    made = graph.add_node_op(name, "TensorListFromTensor", [tensor, (element.name, 0)], attrs, like=loop)
-    made.output_shapes = ((),)
-    graph.add_data_edge(made.name, 0, dst, dst_input)
 
 
 __all__ = ["compile_loops"]

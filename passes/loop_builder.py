@@ -64,7 +64,6 @@ class Operand:
     """A tensor as the program sees it. value: its number; of a splat (an array of equal elements) the number of the element.
 
     shape: the tensor's. outer: the same tensor in the graph around the loop, where it is one.
-    is_list: a TensorList, held as the tensor of its elements; unknown: the node that reserved it, while its elements' shape is not known.
     packed: of a vector made by Pack, the scalars, which an index is taken from; it has no value itself.
     """
 
@@ -73,8 +72,6 @@ class Operand:
     shape: tuple[int, ...]
     splat: bool = False
     outer: Outer | None = None
-    is_list: bool = False
-    unknown: str = ""
     packed: tuple[Operand, ...] = ()
 
     @property
@@ -83,25 +80,16 @@ class Operand:
         return prod(self.shape)
 
 
-class _Learned(Exception):
-    """The elements of a reserved list have this shape."""
-
-    def __init__(self, node: str, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.node, self.shape = node, shape
-
-
 @dataclass(slots=True)
 class BuiltLoop:
     """program: what runs. inputs: the tensors it is given. results: by output of the While, the program's output or the tensor outside
-    that it is. hoisted: nodes to make first. lists: those outputs of the While that are lists, which the program has as tensors.
+    that it is. hoisted: nodes to make first.
     """
 
     program: LoopProgram
     inputs: list[Outer]
     results: dict[int, int | Outer]
     hoisted: list[Hoisted]
-    lists: set[int]
 
 
 @dataclass(slots=True)
@@ -112,21 +100,10 @@ class _Scope:
     fills: dict[tuple[int, int], int] = field(default_factory=dict)  # (element, size) -> array
 
 
-def build_loop(graph: DataflowGraph, ctx: PassContext, node: Node, wanted: Sequence[int]) -> BuiltLoop:
-    """The program of a While node. wanted: the outputs that are used. Raises Unsupported with the reason where it does not qualify."""
-    learned: dict[str, tuple[int, ...]] = {}
-    while True:
-        try:
-            return LoopBuilder(graph, ctx, learned).build(node, wanted)
-        except _Learned as found:
-            learned[found.node] = found.shape
-
-
 class LoopBuilder:
-    """Builds one program; see `build_loop`. learned: shapes of elements of lists, by the node that reserved them."""
+    """Builds the program of one While node. Raises Unsupported with the reason where the loop does not qualify."""
 
-    def __init__(self, graph: DataflowGraph, ctx: PassContext, learned: Mapping[str, tuple[int, ...]]) -> None:
-        self.learned = learned
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
         self.graph = graph
         self.ctx = ctx
         self.library = graph.functions
@@ -143,7 +120,7 @@ class LoopBuilder:
         self.depth = 0
 
     def build(self, node: Node, wanted: Sequence[int]) -> BuiltLoop:
-        """The program of a While node."""
+        """The program of a While node. wanted: the outputs that are used."""
         operands = [self._outside(src, slot) for src, slot in self.graph.inputs(node.name)]
         results = self._while(node, operands)
         outputs: list[int] = []
@@ -157,7 +134,6 @@ class LoopBuilder:
             if value not in outputs:
                 outputs.append(value)
             found[k] = outputs.index(value)
-        lists = {k for k in wanted if results[k].is_list}
         if not outputs:
             raise Unsupported("nothing that changes in it is used")
         block = Block((), tuple(self.scopes[0].steps), ())
@@ -170,7 +146,7 @@ class LoopBuilder:
         program = LoopProgram(
             tuple(self.values), tuple((v, c) for v, c in constants if v in reads), tuple(inputs), live, tuple(outputs), title="loop"
         )
-        return BuiltLoop(renumbered(program), [sources[v] for v in inputs], found, self.hoisted, lists)
+        return BuiltLoop(renumbered(program), [sources[v] for v in inputs], found, self.hoisted)
 
     # ---- values
 
@@ -181,52 +157,10 @@ class LoopBuilder:
     def _outside(self, src: str, slot: int) -> Operand:
         """A tensor of the graph around the loop."""
         node = self.graph.node(src)
-        if node.output_dtypes[slot] is d.variant:
-            return self._outer_list(src, slot)
         value = constant_value(self.graph, src, slot)
         if value is not None:
             return self._constant(np.asarray(value), Outer(src, slot))
         return self._outer(Outer(src, slot), node.output_dtypes[slot].base_dtype, _static(node, slot))
-
-    def _outer_list(self, src: str, slot: int) -> Operand:
-        """A list of the graph around the loop, as the tensor of its elements."""
-        graph = self.graph
-        node = graph.node(src)
-        if node.op == "Identity":
-            return self._outer_list(*graph.inputs(src)[0])
-        if node.op == "TensorListFromTensor":
-            return replace(self._outside(*graph.inputs(src)[0]), is_list=True)
-        origin, written = node, None  # the list as it was reserved, and the shape of what was put into it since
-        while origin.op in ("Identity", "TensorListSetItem"):
-            if origin.op == "TensorListSetItem" and not origin.attrs.get("resize_if_index_out_of_bounds"):
-                item, item_slot = graph.inputs(origin.name)[2]
-                written = _static(graph.node(item), item_slot)
-            elif origin.op == "TensorListSetItem":
-                break
-            origin = graph.node(graph.inputs(origin.name)[0][0])
-        if origin.op != "TensorListReserve":
-            raise Unsupported(f"the list '{src}' is made by {origin.op}")
-        dtype: DType = origin.attrs["element_dtype"]
-        shape, count = (constant_value(graph, *source) for source in graph.inputs(origin.name))
-        if count is None:
-            raise Unsupported(f"how long the list '{src}' is is not known before it runs")
-        element = written
-        if element is None and shape is not None and np.ndim(shape) == 1 and all(n >= 0 for n in shape):
-            element = tuple(int(n) for n in shape)
-        if element is None:
-            element = self.learned.get(src)
-        if element is None:
-            return Operand(-1, dtype, (), is_list=True, unknown=src)
-        whole = (int(count), *element)
-        if written is None:
-            return Operand(self._literal(0, dtype), dtype, whole, prod(whole) != 1, is_list=True)
-        sources = (Outer(src, slot), Outer(constant=np.array(element, np.int32)))
-        key = ("TensorListStack", src, slot)
-        if key not in self.hoisted_by:
-            self.hoisted_by[key] = len(self.hoisted)
-            attrs = {"element_dtype": dtype, "num_elements": -1}
-            self.hoisted.append(Hoisted(f"{src}/stack", "TensorListStack", sources, attrs, dtype, whole))
-        return replace(self._outer(Outer(hoisted=self.hoisted_by[key]), dtype, whole), is_list=True)
 
     def _outer(self, outer: Outer, dtype: DType, shape: tuple[int, ...]) -> Operand:
         key = (outer.node, outer.slot, outer.hoisted, id(outer.constant) if outer.constant is not None else 0)
@@ -260,8 +194,6 @@ class LoopBuilder:
         """The number of a value that has the operand's elements: a splat becomes an array."""
         if operand.packed:
             raise Unsupported("scalars packed into a vector are used as one")
-        if operand.unknown:
-            raise Unsupported(f"the shape of the elements of '{operand.unknown}' is not known")
         if not operand.splat:
             return operand.value
         scope = self.scopes[-1]
@@ -271,10 +203,6 @@ class LoopBuilder:
             self._add(Step(FILL, (operand.value,), (result,)))
             scope.fills[key] = result
         return scope.fills[key]
-
-    def _like(self, operand: Operand) -> Operand:
-        """A new value of the same kind."""
-        return Operand(self._new(operand.dtype, operand.shape), operand.dtype, operand.shape, is_list=operand.is_list)
 
     def _add(self, step: Step) -> None:
         self.count += 1
@@ -314,14 +242,14 @@ class LoopBuilder:
             return self._call(node, inputs)
         if node.is_stateful:
             raise Unsupported(f"{node.name} ({op}) has effects")
-        if op in ("StridedSlice", "GatherV2", "Gather", "TensorListGetItem", "TensorListSetItem"):
+        if op in ("StridedSlice", "GatherV2", "Gather", "_GetRow", "_SetRow"):
             found = self._indexed(node, inputs)
             if found is not None:
                 return [found]
         if op == "Pack" and all(x.shape == () for x in inputs) and any(x.outer is None for x in inputs):
             return [Operand(-1, inputs[0].dtype, (len(inputs),), packed=tuple(inputs))]
-        if any(x.packed or x.is_list for x in inputs) and op not in _SAME:
-            raise Unsupported(f"{node.name} ({op}) takes {'a list' if any(x.is_list for x in inputs) else 'a vector of scalars'}")
+        if any(x.packed for x in inputs) and op not in _SAME:
+            raise Unsupported(f"{node.name} ({op}) takes a vector made of scalars")
         if op == "IdentityN":
             return inputs
         if op in _VIEWS:
@@ -425,22 +353,13 @@ class LoopBuilder:
                 return None
             index, failure = inputs[1], f"indices = {{detail}} is not in [0, {array.shape[0]})"
         else:
-            index = inputs[1]
-            if op == "TensorListSetItem":
-                if node.attrs.get("resize_if_index_out_of_bounds"):
-                    raise Unsupported(f"{node.name} may make its list longer")
-                if array.unknown:
-                    raise _Learned(array.unknown, inputs[2].shape)
-            elif array.unknown:
-                raise Unsupported(f"{node.name} reads a list whose elements' shape is not known")
-            what = "modify" if op == "TensorListSetItem" else "access"
-            failure = f"Trying to {what} element {{detail}} in a list with {array.shape[0]} elements."
-        if array.outer is not None and index.outer is not None and op != "TensorListSetItem" and not array.is_list:
+            index, failure = inputs[1], bytes(node.attrs["message"]).decode()
+        if array.outer is not None and index.outer is not None and op != "_SetRow":
             return None
         if array.size == 0 or not array.shape:
             raise Unsupported(f"{node.name} ({op}) of an array of shape {list(array.shape)}")
         attrs = (("failure", failure),)
-        if op != "TensorListSetItem":
+        if op != "_SetRow":
             part = array.shape[1:]
             if array.splat:
                 array = replace(array, value=self._in_memory(array), splat=False)
@@ -448,10 +367,10 @@ class LoopBuilder:
             self._add(Step(ELEMENT, (array.value, index.value), (result,), attrs, name=node.name))
             return Operand(result, array.dtype, part)
         if inputs[2].shape != array.shape[1:]:
-            raise Unsupported(f"{node.name} ({op}) puts shape {list(inputs[2].shape)} into a list of {list(array.shape[1:])}")
+            raise Unsupported(f"{node.name} ({op}) puts shape {list(inputs[2].shape)} into rows of {list(array.shape[1:])}")
         result = self._new(array.dtype, array.shape)
         self._add(Step(SET_ELEMENT, (self._in_memory(array), index.value, self._in_memory(inputs[2])), (result,), attrs, name=node.name))
-        return Operand(result, array.dtype, array.shape, is_list=True)
+        return Operand(result, array.dtype, array.shape)
 
     def _from_end(self, index: Operand, extent: int) -> Operand:
         """An index that counts from the end where it is negative, as a slice's does."""
@@ -479,10 +398,10 @@ class LoopBuilder:
             raise Unsupported(f"{function.must_run[0]} in {function.name} has effects")
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
-        return specialized_body(function, [() if x.is_list else x.shape for x in args], constants, self.ctx), function
+        return specialized_body(function, [x.shape for x in args], constants, self.ctx), function
 
     def _known(self, operand: Operand) -> np.ndarray | None:
-        if operand.is_list or operand.packed:
+        if operand.packed:
             return None
         found = self.constant_values.get(operand.value)
         if found is not None:
@@ -545,7 +464,7 @@ class LoopBuilder:
             result = self._new(first.dtype, first.shape)
             numbers.append(result)
             kept.append(k)
-            made.append(Operand(result, first.dtype, first.shape, is_list=first.is_list))
+            made.append(Operand(result, first.dtype, first.shape))
         blocks = [Block((), block.steps, tuple(block.results[k] for k in kept)) for block in blocks]
         self._add(Step(IF if one_of_two else CASE, (choice,), tuple(numbers), (), tuple(blocks), node.name))
         return made
@@ -560,12 +479,8 @@ class LoopBuilder:
             raise Unsupported(f"{node.name} carries a vector made of scalars")
         first = tuple(inputs[k].value for k in carried)
 
-        if any(inputs[k].unknown for k in carried):  # what the body puts into them says
-            self._block(body, inputs, lambda found: [])
-            raise Unsupported(f"the shape of the elements of a list of {node.name} is not known")
-
         def params() -> list[Operand]:
-            return [x if k in unchanged or x.unknown else self._like(x) for k, x in enumerate(inputs)]
+            return [x if k in unchanged else Operand(self._new(x.dtype, x.shape), x.dtype, x.shape) for k, x in enumerate(inputs)]
 
         asked = params()
         condition, _ = self._block(cond, asked, lambda found: [self._truth(found[0], node.name)], [asked[k].value for k in carried])
@@ -581,7 +496,7 @@ class LoopBuilder:
         results = [self._new(inputs[k].dtype, inputs[k].shape) for k in carried]
         self._add(Step(WHILE, first, tuple(results), (), (condition, block), node.name))
         by_index = dict(zip(carried, results))
-        return [x if k in unchanged else Operand(by_index[k], x.dtype, x.shape, is_list=x.is_list) for k, x in enumerate(inputs)]
+        return [x if k in unchanged else Operand(by_index[k], x.dtype, x.shape) for k, x in enumerate(inputs)]
 
 
 def _outer_key(outer: Outer) -> Any:

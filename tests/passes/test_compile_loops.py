@@ -203,18 +203,7 @@ def test_parts_by_index(name: str) -> None:
     graph, fetches, feeds = BY_INDEX[name]()
     made, said = optimized(graph, feeds, fetches)
     assert "_Loop" in ops(made), said
-    if name in ("a list is written", "scalars are written"):  # what was reserved for TensorFlow's loop is not made any more
-        assert "TensorListReserve" not in ops(made)
     assert_like_tensorflow(graph, fetches, feeds)
-
-
-def test_a_list_stays_a_list_for_others() -> None:
-    with tf1.Graph().as_default() as graph:
-        ta = tf.while_loop(lambda i, ta: i < 5, lambda i, ta: [i + 1, ta.write(i, tf.cast(i, tf.float32))], [0, written(5, [])()])[1]
-        fetches = [tf.identity(ta.read(3), name="y").name, tf.identity(ta.size(), name="n").name]
-    made, said = optimized(graph, {}, fetches)
-    assert "_Loop" in ops(made) and "TensorListFromTensor" in ops(made), said
-    assert_like_tensorflow(graph, fetches, {})
 
 
 STAYS: dict[str, Any] = {
