@@ -102,7 +102,6 @@ _SUBMODULES = (
 # What a TF1 program may look for and will not find yet, by the feature it takes.
 _MISSING = {
     "eager gradients": "GradientTape",
-    "control flow functions": "case cond foldl foldr map_fn scan switch_case while_loop",
     "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
     "input pipelines": "data",

@@ -15,6 +15,7 @@ _FAMILIES: Final = {
         "size squeeze stop_gradient zeros zeros_like"
     ),
     "clipping": ("clip_by_global_norm clip_by_norm global_norm"),
+    "conditionals": ("case cond switch_case"),
     "control_flow": ("Assert Print group no_op timestamp tuple"),
     "convert": ("ConversionFunction constant convert_n_to_tensor convert_to_tensor register_tensor_conversion_function"),
     "elementwise": (
@@ -27,6 +28,7 @@ _FAMILIES: Final = {
         "zeta"
     ),
     "gradients": ("AggregationMethod UnconnectedGradients custom_gradient gradients hessians"),
+    "folds": ("foldl foldr map_fn scan"),
     "functional": ("numpy_function py_func"),
     "indexing": (
         "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d tensor_scatter_add "
@@ -34,6 +36,7 @@ _FAMILIES: Final = {
         "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique unique_with_counts unravel_index "
         "where"
     ),
+    "loops": ("while_loop"),
     "matrix_product": ("cross einsum matmul tensordot"),
     "movement": (
         "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 roll split stack tile transpose unstack"
@@ -52,6 +55,7 @@ _FAMILIES: Final = {
     "space": (
         "batch_to_space batch_to_space_nd depth_to_space required_space_to_batch_paddings space_to_batch space_to_batch_nd space_to_depth"
     ),
+    "tensor_arrays": ("TensorArray"),
 }
 _NAMES: Final = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 _NAMESPACES: Final = ("bitwise", "math", "nn", "random", "raw_ops")

@@ -59,7 +59,9 @@ def _graph_of(values: list[Any]) -> Graph:
 
 
 def _create(graph: Graph, op_def: OpDef, name: str | None, values: list[Any], attrs: dict[str, Any]) -> Operation:
-    if all(isinstance(v, Tensor) for v in values) and not any(arg.is_list for arg in op_def.inputs):
+    # in a conditional or loop, what brings the inputs in is made beside the node, and named inside its name
+    alone = graph._get_control_flow_context() is None
+    if alone and all(isinstance(v, Tensor) for v in values) and not any(arg.is_list for arg in op_def.inputs):
         _check_dtypes(op_def, values, attrs)
         return graph.create_op(op_def.name, values, attrs=attrs, name=name or op_def.name)
     with graph.name_scope(name or op_def.name) as scope:
