@@ -63,14 +63,15 @@ class BodyBuilder:
         self, source: DataflowGraph, name: str, members: Iterable[str], types: Sequence[DType], shapes: Sequence[Shape], like: Node
     ) -> None:
         self._source = source
-        self._name = name
+        self._name = source.functions.new_name(name)
         self._like = like
         self._members = sorted(members, key=lambda member: source.node(member).id)
         self._replaced: dict[tuple[str, int], str] = {}
+        self._renamed: dict[str, str] = {}
         self.graph = source.copy_subset(self._members)
         self._types = tuple(types)
         self._arguments = [
-            self._add(f"_arg_{index}", "_Arg", (), {"T": dtype, "index": index}, shape)
+            self._add(f"arg_{index}", "_Arg", (), {"T": dtype, "index": index}, [shape])
             for index, (dtype, shape) in enumerate(zip(types, shapes, strict=True))
         ]
 
@@ -90,11 +91,25 @@ class BodyBuilder:
                     inside, slot = self.moved(tensor)
                     self.graph.add_data_edge(inside, slot, name, index)
 
+    def rename(self, names: Iterable[str]) -> None:
+        """Give members names of their own: those that another body has too. After `connect`."""
+        graph, shared = self.graph, set(names)
+        for old in [name for name in graph.topological_order() if name in shared]:
+            node = graph.node(old)
+            new = self._add(old, node.op, graph.inputs(old), node.attrs, node.output_shapes, graph.control_inputs(old))
+            for slot in range(len(node.output_dtypes)):
+                graph.redirect_output(old, slot, new, slot)
+            graph.redirect_control(old, new)
+            graph.node(new).origin = node.origin
+            graph.remove_op(old)
+            self._renamed[old] = new
+
     def moved(self, tensor: tuple[str, int]) -> tuple[str, int]:
         """The tensor of the body that stands for one of the graph. Raises NotStructured when there is none."""
         argument = self._replaced.get(tensor)
         if argument is not None:
             return argument, 0
+        tensor = self._renamed.get(tensor[0], tensor[0]), tensor[1]
         if tensor[0] not in self.graph:
             raise NotStructured(f"'{tensor[0]}:{tensor[1]}' does not reach the body")
         return tensor
@@ -102,16 +117,16 @@ class BodyBuilder:
     def constant(self, value: np.ndarray) -> tuple[str, int]:
         """A Const of the body. value: a read-only array."""
         attrs = {"dtype": as_dtype(value.dtype), "value": value}
-        return self._add("_constant", "Const", (), attrs, value.shape), 0
+        return self._add("constant", "Const", (), attrs, [value.shape]), 0
 
     def absent(self, dtype: DType, shape: Shape) -> tuple[str, int]:
         """A tensor that nobody looks at: FakeParam."""
-        return self._add("_absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, shape), 0
+        return self._add("absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, [shape]), 0
 
     def result(self, index: int, tensor: tuple[str, int], waits: Iterable[str] = ()) -> None:
         """Make a tensor of the body its result `index`, given once the nodes `waits` have run."""
         dtype = self.graph.node(tensor[0]).output_dtypes[tensor[1]].base_dtype
-        self._add(f"_retval_{index}", "_Retval", [tensor], {"T": dtype, "index": index}, waits=waits)
+        self._add(f"retval_{index}", "_Retval", [tensor], {"T": dtype, "index": index}, [], waits)
 
     def finish(self, must_run: Iterable[str] = ()) -> Function:
         """The function. must_run: nodes that run whether or not a result depends on them, besides those with effects."""
@@ -125,9 +140,8 @@ class BodyBuilder:
         op: str,
         inputs: Sequence[tuple[str, int]],
         attrs: Mapping[str, Any],
-        shape: Shape = (),
+        shapes: Sequence[Shape],
         waits: Iterable[str] = (),
     ) -> str:
-        shapes = () if op == "_Retval" else (shape,)
-        name = free_name(self.graph, name)
-        return self.graph.add_node_op(name, op, inputs, attrs, control_inputs=waits, like=self._like, output_shapes=shapes).name
+        name = free_name(self.graph, f"{self._name}/{name}")  # no other body of the plan has it
+        return self.graph.add_node_op(name, op, inputs, attrs, control_inputs=waits, like=self._like, output_shapes=tuple(shapes)).name

@@ -261,6 +261,7 @@ class _Rewriter:
         loop = self.loop
         builder = BodyBuilder(self.graph, name, loop.condition, types, shapes, self.graph.node(loop.loop_cond))
         self._take_arguments(builder)
+        builder.rename(loop.condition & loop.body)
         builder.result(0, builder.moved(self.graph.inputs(loop.loop_cond)[0]))
         return builder
 

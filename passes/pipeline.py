@@ -20,6 +20,7 @@ from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.custom_kernels import custom_kernels
 from tfjit.passes.feeds import lower_feeds
 from tfjit.passes.fold import fold_constants
+from tfjit.passes.functionalize import functionalize
 from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.inline import inline_functions
 from tfjit.passes.partition import Partition, partition
@@ -30,6 +31,7 @@ from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.strip_debug import strip_debug
 from tfjit.passes.text import print_graph
+from tfjit.passes.trim_bodies import trim_bodies
 from tfjit.passes.view import DataflowGraph
 
 log: Final = logging.getLogger("tfjit.passes")
@@ -72,6 +74,8 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     inline_functions,  # before all that looks at nodes: it shall see those of functions too
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
     custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
+    functionalize,  # while every node is the user's own: later passes may rewrite what its patterns look for
+    trim_bodies,  # constants that go into bodies are folded there
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
     strip_debug,  # before simplifying, which finds more to do without them
@@ -84,6 +88,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
     dense_lists,  # once lengths and element shapes are known; behind it more shapes are
     fold_constants,  # simplify makes constants of constants
+    trim_bodies,  # again, for what has become constant
     drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
     prune,  # CSE need not look at the constants that folding has used up
     eliminate_common_subexpressions,  # after simplifying: equal expressions look equal
@@ -100,14 +105,8 @@ PARTITION_PASSES: Final[tuple[Pass, ...]] = (
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
 OPTIMIZATIONS: Final = frozenset(
     {
-        "fold_constants",
-        "simplify",
-        "drop_control_edges",
-        "eliminate_common_subexpressions",
-        "dense_lists",
-        "compile_loops",
-        "specialize_bodies",
-        "fuse",
+        *("functionalize", "trim_bodies", "fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions"),
+        *("dense_lists", "compile_loops", "specialize_bodies", "fuse"),
     }
 )  # left out at L0
 

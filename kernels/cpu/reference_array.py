@@ -142,6 +142,15 @@ def _fill(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (np.full(shape, value.reshape(()), value.dtype),)
 
 
+@reference("FakeParam")
+def _fake_param(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """What a branch gives out where another branch has a value: nobody looks at it. Sizes that are not known are 0."""
+    dims = node.attrs["shape"].dims_tuple
+    shape = tuple(d or 0 for d in dims) if dims is not None else ()
+    dtype = node.attrs["dtype"]
+    return (np.full(shape, b"", object) if dtype is dtypes.string else np.zeros(shape, dtype.as_numpy_dtype),)
+
+
 @reference("Empty")
 def _empty(node: NodeSpec, inputs: Arrays) -> Arrays:
     dtype = node.attrs["dtype"]
