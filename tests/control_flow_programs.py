@@ -120,7 +120,8 @@ def build_loop(loop: While, names: list[str], outside: Environment) -> list[Any]
 
     def more(i: Any, *values: Any) -> Any:
         e = {**outside, **dict(zip(names, values, strict=True))}
-        return tf.logical_and(i < count, tf.logical_not(PREDICATES[loop.until](e)))
+        # not logical_not: TensorFlow's optimizer makes x <= y of not(x > y), which is another thing for NaN
+        return tf.logical_and(i < count, tf.equal(PREDICATES[loop.until](e), False))
 
     def step(i: Any, *values: Any) -> Any:
         after = build(loop.body, {**outside, **dict(zip(names, values, strict=True))})

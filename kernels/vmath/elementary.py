@@ -214,7 +214,7 @@ def tanh(x: Value) -> Value:
     From t = tanh(x/2) = n/d as 2 n d / (n^2 + d^2): near 1 the errors of n and d hardly matter. The variable is x itself, since
     half of the smallest numbers would be flushed to 0; the fits for x/2 are rescaled by powers of two, which changes no rounding.
     """
-    clamped = clamp(x, -8.8, 8.8)
+    clamped = clamp(x, -9.2, 9.2)  # where the formula, too, is exactly 1: gradients take 1 - tanh(x)^2 times what may be infinite
     z = clamped * clamped
     p, q = ([value * 0.25**k for k, value in enumerate(fit)] for fit in (c.TANH32_P, c.TANH32_Q))
     n = (clamped * z).mad(polynomial(z, p[1:]), clamped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tfjit
 from tfjit.kernels import ulp
 
 pytest.importorskip("numba")
@@ -59,3 +60,14 @@ def test_spacing_of_float32():
 
     for x in (1.0, 1.9999, 2.0, 3.0e-39, 1e30, -7.5):
         assert spacing(x) == np.spacing(np.float32(max(abs(x), 1.1754944e-38)))
+
+
+def test_tanh_of_large_numbers_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly: 1 - tanh(x)^2 is 0 there, as in TensorFlow."""
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+    x = np.array([9.3, 12.0, 1e30, np.inf] * 5 + [20.0], np.float32)
+    with tfjit.Graph().as_default(), tfjit.Session() as session:
+        given = tfjit.placeholder(tfjit.float32, [None])
+        found = session.run([tfjit.tanh(given), tfjit.tanh(-given)], {given: x})
+    assert (found[0] == 1.0).all()
+    assert (found[1] == -1.0).all()

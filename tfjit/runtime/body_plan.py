@@ -36,7 +36,7 @@ ArgumentType = Any
 def on_edge(value: Any) -> Any:
     """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they are."""
     if isinstance(value, np.ndarray):
-        return value if value.flags.c_contiguous else np.array(value, order="C")
+        return np.asarray(value, order="C")
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 

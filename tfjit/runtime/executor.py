@@ -97,6 +97,7 @@ class _Run:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._ready: deque[tuple[_Executor, Propagator, Tagged]] = deque()
+        self._handed: deque[tuple[_Executor, Propagator, Tagged]] = deque()  # to the pool, and not begun there
         self._in_flight = 0  # handed to the pool, or waiting in a blocking kernel
         self._propagators = [Propagator(executor.flow) for executor in executors]
 
@@ -112,7 +113,12 @@ class _Run:
         try:
             while True:
                 with self._lock:
-                    idle = not self._ready and self._in_flight
+                    handed = self._handed.popleft() if self._handed and not self._ready else None
+                    idle = not self._ready and handed is None and self._in_flight
+                if handed is not None:
+                    # no thread of the pool has begun it: they may all be waiting, for runs of bodies such as this one
+                    self._process_handed(*handed)
+                    continue
                 if idle:
                     with self._pool.waiting(), self._lock:
                         while not self._ready and self._in_flight:
@@ -127,10 +133,10 @@ class _Run:
                 if more and self._pool.num_threads > 1 and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS:
                     with self._lock:
                         self._in_flight += 1
-                    if self._pool.offer(lambda e=executor, p=propagator, t=tagged: self._on_pool(e, p, t)):  # type: ignore[misc]
-                        continue
-                    with self._lock:
-                        self._in_flight -= 1
+                        self._handed.append((executor, propagator, tagged))
+                    if not self._pool.offer(self._on_pool):
+                        self._on_pool()
+                    continue
                 self._process(executor, propagator, tagged)
         except BaseException as error:  # an interrupt while it waited: what the step began must end before the step does
             self._fail(error)
@@ -162,7 +168,15 @@ class _Run:
             while self._in_flight:
                 self._wake.wait()
 
-    def _on_pool(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
+    def _on_pool(self) -> None:
+        """Do what was handed to the pool first, if nobody has."""
+        with self._lock:
+            if not self._handed:
+                return
+            handed = self._handed.popleft()
+        self._process_handed(*handed)
+
+    def _process_handed(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
         try:
             self._process(executor, propagator, tagged)
         finally:

@@ -210,7 +210,7 @@ class _Computed(NodeRunner):
         if self._native:
             step = self._step(arrays)
             if step is not None:
-                computed = step.run([a if a.flags.c_contiguous else np.array(a, order="C") for a in arrays], context)
+                computed = step.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
         if self._node.op == "_Loop":
             environment = self._env.step_environment(self._device.name)
