@@ -35,6 +35,7 @@ _REGISTER: Final[dict[DType, tuple[str, str]]] = {
     **{t: (t.name, f"u{8 * t.size}") for t in (d.uint8, d.uint16, d.uint32, d.uint64)},
 }  # fmt: skip
 _NARROW: Final = {d.float16: "f16", d.bfloat16: "bf16"}
+_LONGEST: Final = 5000  # characters of an expression with expressions in it
 _CALL: Final = re.compile(r"\bvm\.(\w+)\(")
 _WHOLE_CALL: Final = re.compile(r"vm\.\w+\([\w, ]*\)")
 
@@ -155,6 +156,8 @@ def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype:
     if op == "Cast":
         return _cast(args[0], in_dtypes[0], out_dtype, bool(attrs.get("Truncate", False)))
     dtype = operand_dtype(row, in_dtypes) if row.arity >= 0 else in_dtypes[0].base_dtype
+    if row.steps:
+        return _nested(row, args, in_dtypes, attrs)
     name, template = register_type(dtype), _template(row, dtype)
     missing = [key for key in row.attrs if key not in attrs]
     if missing:
@@ -168,6 +171,26 @@ def emit_op(op: str, args: Sequence[str], in_dtypes: Sequence[DType], out_dtype:
         raise ValueError(f"{op} takes {row.arity} inputs, got {len(args)}")
     text = _filled(template, args, dtype, {key: attrs[key] for key in row.attrs}, row.constants)
     return _finished(text, row, dtype, name)
+
+
+def _nested(row: Elementwise, args: Sequence[str], in_dtypes: Sequence[DType], attrs: Mapping[str, Hashable]) -> str:
+    """An op that is written in steps of others, as one expression: LLVM finds what is in it twice.
+
+    Raises Unsupported for one that may fail (it would not be seen which step did) and for one that grows too long.
+    """
+    program = expanded(Program(tuple(in_dtypes), (ScalarOp(row.op, tuple(range(len(args))), d.bool, tuple(attrs.items())),), (len(args),)))
+    texts, dtypes = list(args), _value_dtypes(program)
+    for op in program.ops:
+        if op.op == LITERAL:
+            texts.append(literal(dict(op.attrs)["value"], op.dtype))
+            continue
+        kinds = [dtypes[a] for a in op.args]
+        if failure(op.op, kinds) is not None:
+            raise Unsupported(f"{row.op} may fail in {op.op}")
+        texts.append(f"({emit_op(op.op, [texts[a] for a in op.args], kinds, op.dtype)})")
+        if len(texts[-1]) > _LONGEST:
+            raise Unsupported(f"{row.op} is too long for one expression")
+    return texts[program.outputs[0]]
 
 
 def _finished(text: str, row: Elementwise, dtype: DType, name: str) -> str:

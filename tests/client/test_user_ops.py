@@ -46,10 +46,10 @@ def swish(register: Any) -> Any:
     return register("TestSwish", inputs=["x: T"], outputs=["y: T"], attrs=[FLOATS, "beta: float = 1.0"], expression="x * sigmoid(beta * x)")
 
 
-def both(session: tfjit.Session, fetches: Any, feeds: Any) -> tuple[Any, Any, Any]:
+def both(session: tfjit.Session, fetches: Any, feeds: Any, measure: bool = True) -> tuple[Any, Any, Any]:
     """(values by reference kernels, by compiled ones, explanation)."""
     first = session.run(fetches, feeds)
-    explanation = session.explain(fetches, feed_dict=feeds, measure=True)
+    explanation = session.explain(fetches, feed_dict=feeds, measure=measure)
     return first, session.run(fetches, feeds), explanation
 
 
@@ -393,3 +393,39 @@ def test_random_expressions_are_their_parts(register: Any, seed: int) -> None:
     for values in (first, compiled):
         for one, other in zip(values[:5], values[5:], strict=True):
             np.testing.assert_allclose(one, other, 2e-6, 1e-6)
+
+
+@pytest.mark.parametrize("v2", [False, True], ids=["v1 loop", "v2 loop"])
+def test_ops_in_loops(register: Any, v2: bool) -> None:
+    """Loops that TensorFlow built, with a built-in op renamed to the user's."""
+    register("TestLooped", inputs=["x: T"], outputs=["y: T"], attrs=["T: {float, double}"], expression="x * 0.5 + tanh(x)")
+    register("TestDivided", inputs=["x: int32", "y: int32"], outputs=["z: int32"], expression="x + x // y")
+    (tf.compat.v1.enable_control_flow_v2 if v2 else tf.compat.v1.disable_control_flow_v2)()
+    try:
+        with tf.compat.v1.Graph().as_default() as graph:
+            x = tf.compat.v1.placeholder(tf.float32, [4], name="x")
+            n = tf.compat.v1.placeholder(tf.int32, [], name="n")
+            body = lambda i, v, k: (i + 1, tf.sigmoid(v), tf.bitwise.bitwise_xor(k, n))  # noqa: E731
+            _, y, k = tf.compat.v1.while_loop(lambda i, v, k: i < 3, body, [0, x, n + 4])
+            tf.identity(y, name="y")
+            tf.identity(k, name="k")
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+    graph_def = graph.as_graph_def()
+    renamed = {"Sigmoid": "TestLooped", "BitwiseXor": "TestDivided"}
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in nodes:
+            if node.op == "BitwiseXor":
+                del node.attr["T"]
+            node.op = renamed.get(node.op, node.op)
+    expected, k = np.float32([-1, 0, 1, 2]), 5 + 4
+    values = expected
+    for _ in range(3):
+        values, k = values * np.float32(0.5) + np.tanh(values), k + k // 5
+    with tfjit.Session(graph=graph_def) as session:
+        feeds = {"x:0": expected, "n:0": 5}
+        for found in both(session, ["y:0", "k:0"], feeds, measure=v2)[:2]:
+            np.testing.assert_allclose(found[0], values, 1e-6)
+            assert found[1] == k
+        with pytest.raises(tfjit.errors.InvalidArgumentError, match="Integer division by zero"):
+            session.run("k:0", {"x:0": expected, "n:0": 0})
