@@ -67,13 +67,13 @@ def check(build: Callable[..., Sequence[Any]], *feeds: np.ndarray, native: bool 
         for a, b in zip(feeds, kept, strict=True):
             np.testing.assert_array_equal(a, b)
         made = [v for v in variants(ours) if v.plan.fetches]
-    for variant in made:
-        assert variant.lowered is not None, variant.dynamic_reason
-        assert variant.step is not None
-        if native is not None:
-            markers = [i for i in variant.lowered.instructions if i.role is not None]
-            assert markers
-            assert all(variant.step._layout.is_native(i) for i in markers) == native
+        for variant in made:  # before the session closes, which lets go of their steps
+            assert variant.lowered is not None, variant.dynamic_reason
+            assert variant.step is not None
+            if native is not None:
+                markers = [i for i in variant.lowered.instructions if i.role is not None]
+                assert markers
+                assert all(variant.step._layout.is_native(i) for i in markers) == native
     return made
 
 

@@ -72,7 +72,7 @@ def test_costly_branches_are_spread_and_values_stay(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO, "tfjit.placement"), watched(world, NodeClock(1)) as session:
         session.run(world.v.initializer)  # sends the graph
         before = placed(session)
-        np.testing.assert_allclose(values(world, session, 60), expected, rtol=1e-5)
+        np.testing.assert_allclose(values(world, session, 60), expected, rtol=1e-5, atol=1e-5)  # sums that come near zero
         after = placed(session)
         assert session._backend.observer is None  # stable: steps are no longer watched
     assert set(before.values()) == {f"{CPU}0"}
