@@ -103,6 +103,7 @@ class FlowGraph:
         for item in nexts:
             seen = {item.node.name}
             stack = [source for source, _ in graph.inputs(item.node.name)]
+            stack += [source for source in graph.control_inputs(item.node.name) if source in frames]
             while stack:
                 name = stack.pop()
                 op = graph.node(name).op
