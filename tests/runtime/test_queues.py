@@ -394,3 +394,31 @@ def test_many_producers_and_consumers() -> None:
         assert not thread.is_alive()
     assert sorted(seen) == sorted(float(100 * i + j) for i in range(4) for j in range(20))
     pipe.session.close()
+
+
+def test_queues_that_share_a_name_must_agree() -> None:
+    graph = tf1.Graph()
+    with graph.as_default():
+        queues = [
+            tf1.FIFOQueue(3, [tf.float32], shapes=[[]], shared_name="shared"),
+            tf1.FIFOQueue(4, [tf.float32], shapes=[[]], shared_name="shared"),
+            tf1.FIFOQueue(3, [tf.float32], shapes=[[2]], shared_name="shared"),
+            tf1.FIFOQueue(3, [tf.int32], shapes=[[]], shared_name="shared"),
+            tf1.RandomShuffleQueue(3, 1, [tf.float32], shapes=[[]], shared_name="shared"),
+        ]
+        sizes = [queue.size() for queue in queues]
+        unshaped = tf1.FIFOQueue(3, [tf.float32])
+        calls = [*sizes, unshaped.dequeue_many(2)]
+    texts = []
+    for make in (tf1.Session, tfjit.Session):
+        with make(graph=graph) as session:
+            assert session.run(sizes[0]) == 0
+            found = []
+            for call in calls[1:]:
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                    session.run(call)
+                found.append(
+                    next(line for line in caught.value.message.splitlines() if "queue" in line.lower() and "node" not in line.lower())
+                )
+            texts.append(found)
+    assert texts[1] == texts[0]

@@ -14,6 +14,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.dtypes import enum_name
+from tfjit.framework.shape import format_shape
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
@@ -283,7 +284,20 @@ def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
     def make() -> Queue:
         return Queue(resource_label(ctx), dtypes, shapes, a.get("capacity", -1), make_store(), type_name=kind, **kw)
 
-    queue: Queue = ctx.session.manager(ctx.device.name).lookup_or_create(container, kind, name, make)
+    queue: Queue = ctx.session.manager(ctx.device.name).lookup_or_create(container, "Queue", name, make)
+    if queue.type_name != kind:
+        raise errors.InvalidArgumentError(None, None, f"Expected {queue.type_name}, found {ctx.op}")
+    if queue.capacity != a.get("capacity", -1):
+        raise errors.InvalidArgumentError(
+            None, None, f"Shared queue '{name}' has capacity {queue.capacity} but requested capacity was {a.get('capacity', -1)}"
+        )
+    if queue.shapes != shapes:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Shared queue '{name}' has component shapes {_shape_texts(queue.shapes)} but requested component shapes were "
+            f"{_shape_texts(shapes)}",
+        )
     if queue.dtypes != dtypes:
         raise errors.InvalidArgumentError(
             None,
@@ -291,6 +305,10 @@ def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
             f"Shared queue '{name}' has component types {_names(queue.dtypes)} but requested component types were {_names(dtypes)}",
         )
     return queue
+
+
+def _shape_texts(shapes: Sequence[Shape]) -> str:
+    return f"[{','.join(format_shape(shape) for shape in shapes)}]"
 
 
 def _names(dtypes: Sequence[DType]) -> str:
@@ -361,7 +379,7 @@ def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: boo
         raise errors.InvalidArgumentError(None, None, f"Dequeue{'UpTo' if up_to else 'Many'}Op requested {count} < 0 elements")
     if len(queue.shapes) != len(queue.dtypes):
         raise errors.InvalidArgumentError(
-            None, None, f"{queue.type_name}'s {'DequeueUpTo' if up_to else 'DequeueMany'} requires the components to have specified shapes."
+            None, None, f"{queue.type_name}'s DequeueMany and DequeueUpTo require the components to have specified shapes."
         )
 
     def taken(result: Any) -> None:
