@@ -417,8 +417,7 @@ def test_queues_that_share_a_name_must_agree() -> None:
             for call in calls[1:]:
                 with pytest.raises(tf.errors.InvalidArgumentError) as caught:
                     session.run(call)
-                found.append(
-                    next(line for line in caught.value.message.splitlines() if "queue" in line.lower() and "node" not in line.lower())
-                )
+                starts = ("Shared queue", "Expected FIFOQueue", "FIFOQueue's")
+                found.append(next(line for line in caught.value.message.splitlines() if line.startswith(starts)))
             texts.append(found)
     assert texts[1] == texts[0]
