@@ -74,11 +74,11 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     inline_functions,  # before all that looks at nodes: it shall see those of functions too
     place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
     custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
+    strip_debug,  # before loops take nodes into bodies
     functionalize,  # while every node is the user's own: later passes may rewrite what its patterns look for
     trim_bodies,  # constants that go into bodies are folded there
     replicate_constants,  # before folding: a constant folded on two devices stays one on each
     infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
-    strip_debug,  # before simplifying, which finds more to do without them
     simplify,  # before folding: no reads of frozen variables are evaluated that simply go
     fold_constants,
     simplify,  # after folding: its patterns ask for constants
