@@ -52,6 +52,13 @@ def conditional_in_a_loop(api: Any) -> Any:
     return tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + step(i)), [tf.constant(0), tf.constant(0)], parallel_iterations=2)[1]
 
 
+def array(api: Any) -> Any:
+    n = tf1.placeholder(tf.int32, [], name="n")
+    made = tf.TensorArray(tf.float32, size=n, element_shape=[])
+    _, end = tf1.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, tf.cast(i * i, tf.float32))), [tf.constant(0), made])
+    return end.stack()
+
+
 def failing(api: Any) -> Any:
     n = tf1.placeholder(tf.int32, [], name="n")
     return tf1.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + 6 // (2 - i)), [tf.constant(0), tf.constant(0)])[1]
@@ -62,6 +69,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], list[dict[str, Any]]]] = {
     "loops in a loop": (nested, [{"n:0": 0}, {"n:0": 1}, {"n:0": 6}]),
     "a shape that grows": (growing, [{"n:0": 0}, {"n:0": 4}]),
     "a conditional in a loop": (conditional_in_a_loop, [{"n:0": 0}, {"n:0": 7}]),
+    "an array": (array, [{"n:0": 3}, {"n:0": 6}]),
     "a failing iteration": (failing, [{"n:0": 2}, {"n:0": 4}]),
 }
 
