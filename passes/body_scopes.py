@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tfjit.framework.attrs import FuncRef
-from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import PassContext, RunSpec
 from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.rewrite import tensor_shape
-from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.view import DataflowGraph, Node
 
 
@@ -66,12 +65,12 @@ def _open_children(scope: Scope) -> None:
             body = function.graph.copy()
             inputs = graph.inputs(node.name)[0 if node.op in WHILES else 1 :]
             ctx = PassContext(RunSpec())
+            given: dict[str, Given] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
-                arg.output_shapes = (node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot),)
-                variable = scope.ctx.handles.get((src, slot))
-                if variable is not None:
-                    arg.attrs["_variable_shape"] = TensorShape(variable)
+                shape = node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
+                given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)))
+            body.graph["given"] = given
             infer_shapes(body, ctx)
             opened.append(Scope(body, ctx, function, node.name, key, number))
             _open_children(opened[-1])
@@ -99,10 +98,10 @@ def close_scopes(scope: Scope) -> None:
             assert child.function is not None
             library = scope.graph.functions
             must_run = [run for run in child.function.must_run if run in child.graph and child.graph.node(run).op not in _PURE]
+            child.graph.graph.pop("given", None)
             types = list(child.function.inputs)
             for k, arg in indexed(child.graph, "_Arg").items():
                 types[k] = arg.output_dtypes[0]
-                arg.attrs.pop("_variable_shape", None)
             made = Function.from_graph(library.new_name(child.function.name), child.graph, types, must_run, child.function.attrs)
             ref = library.add(made)
             value: Any = ref

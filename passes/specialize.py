@@ -10,7 +10,6 @@ import numpy as np
 
 from tfjit.framework.attrs import FuncRef
 from tfjit.framework.errors import OpError
-from tfjit.framework.shape import TensorShape
 from tfjit.passes.context import PassContext, RunSpec
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
@@ -18,7 +17,7 @@ from tfjit.passes.fold import fold_constants
 from tfjit.passes.functions import CASES, IFS, WHILES, Function
 from tfjit.passes.prune import prune
 from tfjit.passes.rewrite import constant, is_static, tensor_shape
-from tfjit.passes.shapes import infer_shapes
+from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
 
@@ -77,14 +76,14 @@ class _Specializer:
     def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
         body = function.graph.copy()
         body.graph.pop("bodies", None)
+        given: dict[str, Given] = {}
+        body.graph["given"] = given
         for k, arg in function.args.items():
             src, slot = self.inputs[k]
-            mine, shape, variable = body.node(arg.name), tensor_shape(self.graph, src, slot), self.ctx.handles.get((src, slot))
+            shape = tensor_shape(self.graph, src, slot)
             if arg.output_dtypes[0].name != "resource" and not is_static(shape):
                 raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
-            mine.output_shapes = (shape,)
-            if variable is not None:
-                mine.attrs["_variable_shape"] = TensorShape(variable)
+            given[arg.name] = Given(shape, self.ctx.handles.get((src, slot)))
         for node in body.op_nodes():
             if not node.assigned_device:
                 node.assigned_device = self.node.assigned_device

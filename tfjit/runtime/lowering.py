@@ -342,7 +342,10 @@ class Lowering:
         except NotStatic as why:
             self.out = out
             del self.result.values[made:], self.out[emitted:]
-            self._kernel(node, inputs)
+            try:
+                self._kernel(node, inputs)
+            except NotStatic as other:
+                raise NotStatic(f"{why}; {other}") from None
             self._served(node, self.result.served.get(node.name, ("runtime", ""))[0], str(why))
             return
         for slot, value in enumerate(outputs):
