@@ -30,9 +30,11 @@ def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
     with operations that wait for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
     Needs: `place` has run, since a body lies on one device.
     """
-    if any(node.op in ENTERS for node in graph.op_nodes()):
+    ops = {data["node"].op for data in graph._node.values()}
+    if ops & ENTERS:
         _functionalize_loops(graph, ctx)
-    functionalize_conds(graph, ctx)
+    if ops & MERGES:
+        functionalize_conds(graph, ctx)
 
 
 def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:

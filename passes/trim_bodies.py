@@ -14,6 +14,7 @@ from tfjit.passes.view import SINK, DataflowGraph, Node
 
 Tensor = tuple[str, int]
 
+_STRUCTURED: Final = WHILES | IFS | CASES
 _BRANCH_ATTRS: Final = ("then_branch", "else_branch")
 
 
@@ -27,11 +28,11 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     in the bodies. Bodies are copied before they are changed: others may name them.
     Keeps: every value, effects and their order. Needs: nothing; it finds more after `fold_constants`.
     """
-    for name in graph.topological_order():
-        node = graph.node(name)
-        rewrite = _while if node.op in WHILES else _branches if node.op in IFS or node.op in CASES else None
-        if rewrite is not None:
-            rewrite(graph, node, ctx)
+    if _has_structure(graph):
+        for name in graph.topological_order():
+            node = graph.node(name)
+            if node.op in _STRUCTURED:
+                (_while if node.op in WHILES else _branches)(graph, node, ctx)
 
 
 def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
@@ -115,7 +116,7 @@ def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int
 
 
 def _has_structure(graph: DataflowGraph) -> bool:
-    return any(node.op in WHILES or node.op in IFS or node.op in CASES for node in graph.op_nodes())
+    return any(data["node"].op in _STRUCTURED for data in graph._node.values())
 
 
 def _behind_identities(graph: DataflowGraph, tensor: Tensor) -> Tensor:
