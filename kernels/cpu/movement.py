@@ -13,6 +13,7 @@ import numpy as np
 
 from tfjit.framework import strided_slice
 from tfjit.kernels.cpu.copies import Layout, View, copy_launch
+from tfjit.kernels.cpu.index_slice import index_slice
 from tfjit.kernels.cpu.region import c_strides, dense_slice
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, native
 
@@ -148,6 +149,8 @@ def _dense(spec: NodeSpec, shape: tuple[int, ...]) -> strided_slice.DenseSlice:
 
 @native("StridedSlice")
 def _strided_slice(spec: NodeSpec) -> NativeCall:
+    if 1 not in spec.constants:
+        return index_slice(spec)
     layout = _layout(spec)
     return _gathered(spec, layout.array[_dense(spec, spec.inputs[0].shape).index()], layout)
 

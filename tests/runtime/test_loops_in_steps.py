@@ -108,6 +108,7 @@ PROGRAMS: dict[str, Callable[[Any], list[Any]]] = {
     "one case": lambda x: repeat(3, lambda i, y: (tf.switch_case(i, [lambda: y @ x]),), x),
     "float condition": lambda x: [tf.while_loop(lambda y: tf.reduce_max(y) < 50.0, lambda y: [y * 2.0 + 1.0], [x])[0]],
     "sums": lambda x: repeat(4, lambda i, s: (s + tf.reduce_sum(tf.gather(x, i % 3)) + tf.cast(i, tf.float32),), 0.0),
+    "rows by index": lambda x: repeat(4, lambda i, y: (y + x[i % 3] * x[:, i % 3][1] - x[i % 3, 1 - i],), x[0]),
     "slices": lambda x: repeat(4, lambda i, y: (tf.concat([y[1:], tf.gather(x, [i % 3])], 0),), x),
     "after and before": lambda x: (lambda s: [repeat(3, lambda i, y: (y @ s,), tf.tanh(s))[1] @ s])(x @ x),
 }
@@ -210,6 +211,19 @@ def test_a_variable_without_a_value_in_a_branch_not_taken(mode: str) -> None:
         session.run(init)
         np.testing.assert_array_equal(session.run(out, {"x:0": np.float32(2)}), [2, 2, 2])
         np.testing.assert_array_equal(session.run(out, {"x:0": np.float32(-1)}), [-1, -1, -1])
+
+
+@pytest.mark.usefixtures("mode")
+def test_a_slice_index_out_of_bounds() -> None:
+    with tf.Graph().as_default() as graph:
+        x, n = tf1.placeholder(tf.float32, [3, 3], name="x"), tf1.placeholder(tf.int32, [], name="n")
+        out = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y + x[:, i - 2]), [0, x[0]])[1].name
+    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as session:
+        feeds = {"x:0": X, "n:0": np.int32(5)}
+        np.testing.assert_allclose(session.run(out, feeds), theirs.run(out, feeds), 1e-5)
+        with pytest.raises(errors.InvalidArgumentError, match="slice index 3 of dimension 1 out of bounds"):
+            session.run(out, {"x:0": X, "n:0": np.int32(6)})
+        np.testing.assert_allclose(session.run(out, feeds), theirs.run(out, feeds), 1e-5)
 
 
 @pytest.mark.usefixtures("mode")
