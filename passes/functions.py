@@ -7,6 +7,7 @@ functions. A name stands for a FunctionDef of the user's graph, instantiated whe
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -189,6 +190,7 @@ class FunctionLibrary:
         self._made: dict[tuple[Any, ...], Function] = {}
         self._made_names: set[str] = set()
         self._kept: dict[Any, Any] = {}
+        self._copies: weakref.WeakSet[DataflowGraph] = weakref.WeakSet()  # graphs with this library that passes have made
         self._counter = 0
 
     def child(self) -> FunctionLibrary:
@@ -314,7 +316,7 @@ class FunctionLibrary:
         return ref
 
     def keep(self, ref: FuncRef, what: str, make: Callable[[], Any]) -> Any:
-        """Something that belongs to a body, made once: it lives as long as the library that has the body."""
+        """Something that belongs to a body, made once: it lives as long as the library that has the body, and is then `release`d."""
         key = key_of(ref)
         library = self
         while key not in library._made and library._parent is not None:
@@ -324,6 +326,27 @@ class FunctionLibrary:
             if found is None:
                 found = library._kept[what, key] = make()
             return found
+
+    def dissolve(self) -> None:
+        """Let go of the bodies here, those of parents excepted, and of what was kept for them: all is dropped that names each other."""
+        with self._lock:
+            bodies = list(self._made.values())
+            if self._parent is None:
+                bodies += self._bodies.values()
+                self._bodies.clear()
+            kept = list(self._kept.values())
+            copies = list(self._copies)
+            self._made.clear()
+            self._kept.clear()
+            self._copies.clear()
+        for thing in kept:
+            thing.release()
+        for graph in (*(body.graph for body in bodies), *copies):
+            graph.dissolve()
+
+    def remember(self, graph: DataflowGraph) -> None:
+        """A copy was made with this library: it is dissolved with it, whether or not it was used."""
+        self._copies.add(graph)
 
     def new_name(self, prefix: str) -> str:
         """A name that no function here has, nor was given before: the prefix itself where it is free, else with a number behind it."""

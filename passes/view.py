@@ -595,6 +595,7 @@ class DataflowGraph(nx.MultiDiGraph):
         made = type(self)()
         made.graph.update(self.graph)
         made.versions, made._functions, made._name_counter = self.versions, self.functions, self._name_counter
+        self.functions.remember(made)
         keep = dict.fromkeys(names)
         keep.pop(SOURCE, None)
         keep.pop(SINK, None)
@@ -642,8 +643,14 @@ class DataflowGraph(nx.MultiDiGraph):
         if twin is not None:
             for operation in twin.get_operations():
                 operation._attrs.clear()
+        for bodies in self.graph.get("bodies", {}).values():
+            for body in bodies:
+                body.dissolve()
+        functions, self._functions = self._functions, None
+        if functions is not None:
+            functions.dissolve()
         self.clear()
-        self._order = self.library = None
+        self._order = None
 
     # ---- the storage
 

@@ -56,6 +56,13 @@ class Model:
             self.n = lib.placeholder(lib.int32, [], name="n")
             self.fails = lib.floordiv(lib.constant(7), self.n)
             self.init = lib.global_variables_initializer()
+            if kind == "tf":  # loops in functions: one that a step lowers, one that grows, and a choice
+                grows = [tf.TensorShape([None, 64]), tf.TensorShape([])]
+                more = lambda a, i: (tf.concat([a, a @ WEIGHTS], 0), i + 1)  # noqa: E731
+                self.grown = tf.function(lambda x: tf.while_loop(lambda a, i: i < 3, more, [x, 0], shape_invariants=grows)[0])(self.x)
+                step = lambda a, i: (tf.tanh(a @ WEIGHTS), i + 1)  # noqa: E731
+                looped = tf.function(lambda x: tf.while_loop(lambda a, i: i < 3, step, [x, 0])[0])(self.x)
+                self.chosen = tf.function(lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x @ WEIGHTS, lambda: x))(looped)
 
 
 def _run(session: tfjit.Session, m: Model) -> None:
@@ -109,6 +116,11 @@ def _explained(session: tfjit.Session, m: Model) -> None:
     session.explain(m.y, {m.x: (3, 64)})
 
 
+def _functions(session: tfjit.Session, m: Model) -> None:
+    for rows in (1, 3, 3):
+        session.run([m.grown, m.chosen], {m.x: np.ones((rows, 64))})
+
+
 USES: dict[str, Callable[[tfjit.Session, Model], None]] = {
     "nothing": lambda session, m: None,
     "first runs": _run,
@@ -119,13 +131,14 @@ USES: dict[str, Callable[[tfjit.Session, Model], None]] = {
     "partial runs": _partial_runs,
     "traced": _traced,
     "explained": _explained,
+    "functions": _functions,
 }
 
 
 CASES = [
-    *((use, "tfjit", "closed") for use in USES),
+    *((use, "tfjit", "closed") for use in USES if use != "functions"),
     *((use, "tfjit", "dropped") for use in ("compiled", "queues", "errors", "partial runs")),
-    *((use, "tf", end) for use, end in (("compiled", "closed"), ("queues", "dropped"))),
+    *((use, "tf", end) for use, end in (("compiled", "closed"), ("queues", "dropped"), ("functions", "closed"))),
 ]
 
 

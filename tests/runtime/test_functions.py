@@ -385,6 +385,18 @@ def test_a_saved_model_of_recurrent_layers(data_dir: Path) -> None:
     assert "straight-line" in plan.executor, plan.executor
 
 
+def test_a_loop_that_reads_a_variable_is_in_its_step() -> None:
+    with tf.Graph().as_default() as graph:
+        v = tf1.get_variable("v", initializer=np.ones(3, np.float32), use_resource=True)
+        x = tf1.placeholder(tf.float32, [3])
+        y = tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, a * 0.5 + v), [0, x])[1]
+        init = tf1.global_variables_initializer()
+    with tfjit.Session(graph=graph) as session:
+        session.run(init)
+        np.testing.assert_allclose(session.run(y, {x: np.zeros(3)}), 1.9375)
+        assert {node.serving for node in session.explain(y, {x: (3,)}).nodes if node.op in ("While", "StatelessWhile")} == {"native"}
+
+
 def test_a_session_learns_functions_as_the_graph_grows() -> None:
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [])

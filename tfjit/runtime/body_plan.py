@@ -150,6 +150,12 @@ class BodyPlan(Plan):
         variables: dict[int, Variable] = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
         return lower(graph, self.session.find_variable, len(self.feeds), variables)
 
+    def release(self) -> None:
+        """Let go of all variants: the plan that calls the body goes."""
+        for variant in self.drop_all():
+            variant.release()
+        self.function.graph.dissolve()
+
     def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
         """The variant for these arguments, built if it is new."""
         found = self.variants.get(types)

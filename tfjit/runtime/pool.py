@@ -155,6 +155,7 @@ class ThreadPool:
             if job is None:
                 return
             job()
+            del job  # it holds its step, which must not live until the next job comes
 
     def after_fork(self) -> None:
         """Put things in order in a forked child, where the threads and the steps whose jobs are queued are gone."""
