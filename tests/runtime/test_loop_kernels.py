@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from typing import Any
@@ -63,6 +64,24 @@ def test_ends_on_close(compiled: bool) -> None:
     thread.join(20)
     assert not thread.is_alive()
     assert isinstance(raised[0], tfjit.errors.CancelledError)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ends_on_an_interrupt(compiled: bool) -> None:
+    x = np.ones(1000, np.float32)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with session(endless(True), compiled) as s:
+        s.run("y:0", {"go:0": False, "x:0": x})
+        timer = threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        timer.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                s.run("y:0", {"go:0": True, "x:0": x}, options=tfjit.RunOptions(timeout_in_ms=0))
+        finally:
+            timer.join()
+            signal.signal(signal.SIGINT, before)
+        for _ in range(3):
+            np.testing.assert_array_equal(s.run("y:0", {"go:0": False, "x:0": x}), x)
 
 
 def test_a_first_run_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:

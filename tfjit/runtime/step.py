@@ -33,6 +33,7 @@ from tfjit.runtime import bundles, jumps
 from tfjit.runtime.arena import SHARED_BYTES, Arena, ArenaPool, Placement
 from tfjit.runtime.device import Device
 from tfjit.runtime.forking import release_lock
+from tfjit.runtime.interrupts import unwatched, watched
 from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lifetimes import Lifetimes
 from tfjit.runtime.lowering import ASSIGNMENTS, ATOMIC, Instruction, Lowered, Value
@@ -483,8 +484,6 @@ class _Layout:
         self._moved = False
         made: set[int] = set()
         dying = self._python_made()
-        if any(stretch.loops for stretch in self.stretches):
-            source.line("flag = context.cancellation.poll_flag()")
         for segment in self.segments:
             if isinstance(segment, _Stretch):
                 self._emit_stretch(source, segment, known, made)
@@ -592,7 +591,9 @@ class _Layout:
             arrays.append("flag")
         self.scope[f"arrays{k}"] = arrays
         call = ", ".join([f"t{k}", *arrays])
-        if stretch.locked is not None:  # other runs of this and other plans may add to the variable too
+        if stretch.loops:
+            self._emit_looping_walk(source, stretch, call)
+        elif stretch.locked is not None:  # other runs of this and other plans may add to the variable too
             lock = f"lock_{self._variable_name(stretch.locked)}"
             assert stretch.locked.variable is not None
             self.scope[lock] = stretch.locked.variable.lock
@@ -601,6 +602,17 @@ class _Layout:
         else:
             source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
+
+    def _emit_looping_walk(self, source: Source, stretch: _Stretch, call: str) -> None:
+        """A walk that an interrupt may end, before the failure that it reports is looked at: what an earlier one reported goes first."""
+        self.scope["watched"], self.scope["unwatched"] = watched, unwatched
+        for one in (one for owners in stretch.owners for one in owners if one.instruction.node.op == "_Loop"):
+            source.line(f"w[{one.block}] = 0")
+        source.line("flag = watched(context)")
+        with source.block("try:"):
+            source.line(f"r = walk({call})")
+        with source.block("finally:"):
+            source.line("unwatched(flag)")
 
     def _emit_outputs(self, source: Source, instruction: Instruction, made: set[int]) -> None:
         for value in instruction.outputs:
