@@ -23,7 +23,6 @@ from benchmarks.workload import Feeds, Workload
 LEFT_OUT = {
     "MobileNetV2 224, batch 1": "Keras takes a minute to build it; MobileNetV2 at 96x96 is here",
     "ResNet50 224, batch 1": "Keras takes a minute to build it; its kinds of layers are here",
-    "scalar loop, 10,000 iterations, v1": "node by node it takes seconds; the other loops are here in both forms",
     "random elementwise DAG of 100k nodes": "the graph of 10k nodes is here",
 }
 ONE_MODE = ("random elementwise DAG of 10k nodes",)  # each mode takes seconds, and the graph of 1k nodes is run in all
