@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TensorConnection,
         ThreadPoolOptionProto,
     )
+    from tfjit.protos.control_flow_pb2 import CondContextDef, ControlFlowContextDef, ValuesDef, WhileContextDef
     from tfjit.protos.coordination_config_pb2 import CoordinatedJob, CoordinationServiceConfig
     from tfjit.protos.cost_graph_pb2 import CostGraphDef
     from tfjit.protos.debug_pb2 import DebuggedSourceFile, DebuggedSourceFiles, DebugOptions, DebugTensorWatch
@@ -132,6 +133,7 @@ _MODULES = {
         "TensorConnection",
         "ThreadPoolOptionProto",
     ),
+    "control_flow_pb2": ("CondContextDef", "ControlFlowContextDef", "ValuesDef", "WhileContextDef"),
     "coordination_config_pb2": (
         "CoordinatedJob",
         "CoordinationServiceConfig",
@@ -300,7 +302,9 @@ __all__ = [
     "ClusterDeviceFilters",
     "Code",
     "CollectionDef",
+    "CondContextDef",
     "ConfigProto",
+    "ControlFlowContextDef",
     "CoordinatedJob",
     "CoordinationServiceConfig",
     "CostGraphDef",
@@ -400,12 +404,14 @@ __all__ = [
     "TrackableObjectGraph",
     "TupleValue",
     "TypeSpecProto",
+    "ValuesDef",
     "VariableAggregation",
     "VariableDef",
     "VariableSynchronization",
     "VariantTensorDataProto",
     "VerifierConfig",
     "VersionDef",
+    "WhileContextDef",
 ]
 
 

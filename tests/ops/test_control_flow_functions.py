@@ -70,6 +70,8 @@ def check(build: Program, run: bool = True) -> None:
     for collection in ("while_context", "cond_context"):
         contexts = [[c.name for c in g.get_collection(collection)] for g in (our_graph, their_graph)]
         assert contexts[0] == contexts[1]
+        messages = [[str(c.to_proto()) for c in g.get_collection(collection)] for g in (our_graph, their_graph)]
+        assert messages[0] == messages[1]
     flat = tf.nest.flatten(their_fetches)
     assert [value.name for value in tf.nest.flatten(our_fetches)] == [value.name for value in flat]
     assert [value.shape.rank for value in tf.nest.flatten(our_fetches)] == [value.shape.rank for value in flat]
@@ -470,3 +472,24 @@ def test_a_session_that_is_open_takes_later_loops() -> None:
         assert session.run(y) == 16
         z = tfjit.cond(y > 3.0, lambda: tfjit.map_fn(lambda v: v + y, tfjit.stack([x, y])), lambda: tfjit.stack([x, x]))
         np.testing.assert_array_equal(session.run(z), [18, 32])
+
+
+@pytest.mark.parametrize("scope", ["", "s"])
+def test_contexts_live_through_a_meta_graph(scope: str) -> None:
+    """Written by tfjit and read by both; then loops and branches can be built upon as if they had been made here."""
+    with tfjit.Graph().as_default() as graph:
+        tfjit.identity(deep(tfjit)[1], name="result")
+        meta = tfjit.train.export_meta_graph()
+    written = [c.to_proto().SerializeToString(deterministic=True) for c in graph.get_collection("while_context")]
+    theirs = tf1.MetaGraphDef.FromString(meta.SerializeToString())
+    read = []
+    for module, message in ((tf1, theirs), (tfjit, meta)):
+        with module.Graph().as_default() as copy:
+            module.train.import_meta_graph(message, import_scope=scope or None)
+            loops = copy.get_collection("while_context")
+            read.append([str(loop.to_proto()) for loop in loops])
+            inside = copy.get_operation_by_name(f"{scope}/while/cond/Merge" if scope else "while/cond/Merge")
+            assert inside._get_control_flow_context() is loops[0]
+    assert read[0] == read[1]
+    if not scope:
+        assert [m.SerializeToString(deterministic=True) for m in (c.to_proto() for c in loops)] == written

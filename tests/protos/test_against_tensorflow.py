@@ -20,6 +20,7 @@ from tensorflow.core.example import example_pb2
 from tensorflow.core.framework import device_attributes_pb2, summary_pb2, variable_pb2
 from tensorflow.core.protobuf import (
     config_pb2,
+    control_flow_pb2,
     meta_graph_pb2,
     queue_runner_pb2,
     saved_model_pb2,
@@ -45,6 +46,7 @@ _ROOTS = (
     checkpoint_state_pb2,
     example_pb2,
     config_pb2,
+    control_flow_pb2,
     device_attributes_pb2,
     meta_graph_pb2,
     saved_model_pb2,

@@ -31,7 +31,7 @@ _VARIABLES: Final = frozenset(
     }
 )
 # Collections that only the process that builds a graph has a use for.
-_UNSAVED: Final = frozenset({"cond_context", "while_context", "_step", "update_ops_tower"})
+_UNSAVED: Final = frozenset({"_step", "update_ops_tower"})
 
 
 def export_meta_graph(
@@ -226,6 +226,13 @@ def _restore_collection(graph: Graph, key: str, field: Any, scope: str, variable
 
         for data in values:
             graph.add_to_collection(key, Saver.from_proto(SaverDef.FromString(data), scope or None))
+    elif key in (GraphKeys.COND_CONTEXT, GraphKeys.WHILE_CONTEXT):
+        from tfjit.ops.control_flow_contexts import CondContext, WhileContext
+
+        with graph.as_default():
+            for data in values:
+                context = WhileContext.from_bytes(data, scope) if key == GraphKeys.WHILE_CONTEXT else CondContext.from_bytes(data, scope)
+                graph.add_to_collection(key, context)
     elif key not in _UNSAVED:
         for data in values:
             try:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tfjit.framework.context_messages import cond_context_def, while_context_def
 from tfjit.framework.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import Shape, as_shape
@@ -61,6 +62,9 @@ class ControlFlowContext:
         self._values: set[str] = set()  # tensors that are known inside, and those of outside that were asked for
         self._external_values: dict[str, Tensor] = {}  # tensor of outside -> what stands for it inside
         self._name = ""
+        self._nested: list[ControlFlowContext] = []
+        if self._outer_context is not None:
+            self._outer_context._nested.append(self)
 
     @property
     def name(self) -> str:
@@ -133,6 +137,34 @@ class ControlFlowContext:
         """Whether this is a branch of a conditional."""
         return False
 
+    def to_proto(self) -> Any:
+        """The message that a MetaGraphDef keeps of this context and those inside it."""
+        raise NotImplementedError
+
+    def _restore(self, message: Any, scope: str) -> None:
+        """What all contexts keep: the tensors that are known inside, whose operations are this context's, and the contexts inside."""
+        graph = get_default_graph()
+        self._values = {_scoped(name, scope) for name in message.values_def.values}
+        external = message.values_def.external_values
+        self._external_values = {_scoped(key, scope): graph.as_graph_element(_scoped(external[key], scope)) for key in external}
+        for name in sorted({value.partition(":")[0] for value in self._values - set(self._external_values)}):
+            graph.as_graph_element(name)._set_control_flow_context(self)
+        with self.entered():
+            for nested in message.nested_contexts:
+                if nested.WhichOneof("ctxt") == "while_ctxt":
+                    WhileContext.from_proto(nested.while_ctxt, scope)
+                else:
+                    CondContext.from_proto(nested.cond_ctxt, scope)
+
+    def _fill(self, message: Any) -> None:
+        message.context_name = self._name
+        message.values_def.values.extend(sorted(self._values))
+        for name, value in self._external_values.items():
+            message.values_def.external_values[name] = value.name
+        for nested in self._nested:
+            target = message.nested_contexts.add()
+            (target.while_ctxt if nested.IsWhileContext() else target.cond_ctxt).CopyFrom(nested.to_proto())
+
     def _known(self, value: Tensor) -> Tensor:
         return self._external_values.get(value.name, value)
 
@@ -182,6 +214,10 @@ class ControlFlowContext:
             context = context._outer_context
 
 
+def _scoped(name: str, scope: str) -> str:
+    return f"{scope}/{name}" if scope else name
+
+
 class CondContext(ControlFlowContext):
     """One branch of a conditional. branch: 1 where `pred` is true. pivot: alive when this branch is taken."""
 
@@ -194,6 +230,29 @@ class CondContext(ControlFlowContext):
         self._values = {pred.name, pivot.name}
         self._external_values[pred.name] = pred
         pivot.op._set_control_flow_context(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, scope: str = "") -> CondContext:
+        """`from_proto` of a serialised message."""
+        return cls.from_proto(cond_context_def(data), scope)
+
+    @classmethod
+    def from_proto(cls, message: Any, scope: str = "") -> CondContext:
+        """The context over nodes that the default graph has. scope: put before their names."""
+        graph = get_default_graph()
+        made: CondContext = cls.__new__(cls)
+        ControlFlowContext.__init__(made)
+        made._name = _scoped(message.context_name, scope)
+        made._pred = graph.as_graph_element(_scoped(message.pred_name, scope))
+        made._pivot = graph.as_graph_element(_scoped(message.pivot_name, scope))
+        made._branch = message.branch
+        made._restore(message, scope)
+        return made
+
+    def to_proto(self) -> Any:
+        message = cond_context_def(pred_name=self._pred.name, pivot_name=self._pivot.name, branch=self._branch)
+        self._fill(message)
+        return message
 
     @property
     def pred(self) -> Tensor:
@@ -289,6 +348,54 @@ class WhileContext(ControlFlowContext):
         self._pivot_for_body: Tensor | None = None
         self._loop_enters: list[Tensor] = []
         self._loop_exits: list[Tensor] = []
+
+    @classmethod
+    def from_bytes(cls, data: bytes, scope: str = "") -> WhileContext:
+        """`from_proto` of a serialised message."""
+        return cls.from_proto(while_context_def(data), scope)
+
+    @classmethod
+    def from_proto(cls, message: Any, scope: str = "") -> WhileContext:
+        """The context over nodes that the default graph has. scope: put before their names."""
+        graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(_scoped(name, scope)) if name else None
+
+        made: WhileContext = cls.__new__(cls)
+        ControlFlowContext.__init__(made)
+        made._name = _scoped(message.context_name, scope)
+        made._maximum_iterations = element(message.maximum_iterations_name)
+        made._parallel_iterations = message.parallel_iterations
+        made._back_prop = message.back_prop
+        made._swap_memory = message.swap_memory
+        made.grad_state = None
+        made._pivot = element(message.pivot_name)
+        made._pivot_for_pred = element(message.pivot_for_pred_name)
+        made._pivot_for_body = element(message.pivot_for_body_name)
+        made._loop_enters = [element(name) for name in message.loop_enter_names]
+        made._loop_exits = [element(name) for name in message.loop_exit_names]
+        made._restore(message, scope)
+        return made
+
+    def to_proto(self) -> Any:
+        message = while_context_def(
+            parallel_iterations=self._parallel_iterations,
+            back_prop=self._back_prop,
+            swap_memory=self._swap_memory,
+            loop_enter_names=[value.name for value in self._loop_enters],
+            loop_exit_names=[value.name for value in self._loop_exits],
+        )
+        for field, value in (
+            ("maximum_iterations_name", self._maximum_iterations),
+            ("pivot_name", self._pivot),
+            ("pivot_for_pred_name", self._pivot_for_pred),
+            ("pivot_for_body_name", self._pivot_for_body),
+        ):
+            if value is not None:
+                setattr(message, field, value.name)
+        self._fill(message)
+        return message
 
     @property
     def maximum_iterations(self) -> Any:
