@@ -9,16 +9,18 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from tfjit.framework import dtypes, gradient_registry
-from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.indexed_slices import IndexedSlices
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import is_compatible
 from tfjit.ops import raw_ops as raw
+from tfjit.ops.control_flow_contexts import CondContext, is_loop_exit
 from tfjit.ops.convert import convert_to_tensor, register_tensor_conversion_function
+from tfjit.ops.loop_gradients import LoopGradient, LoopGradients, is_loop_switch, is_switch, outside, zeros
 
 Gradient = Any  # Tensor | IndexedSlices
 
-_RULES: Final = ("array", "linear_algebra", "math", "movement", "nn", "reduction", "state")
+_RULES: Final = ("array", "control_flow", "linear_algebra", "math", "movement", "nn", "reduction", "state", "tensor_array")
 _TRAINABLE: Final = frozenset(
     {
         dtypes.float16,
@@ -31,7 +33,6 @@ _TRAINABLE: Final = frozenset(
         dtypes.variant,
     }
 )
-_LOOPS: Final = frozenset(f"{ref}{op}" for ref in ("", "Ref") for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration"))
 
 
 class UnconnectedGradients(enum.Enum):
@@ -68,7 +69,7 @@ def gradients(
     an operation are ready before any is used. stop_gradients: tensors that count as constant. unconnected_gradients: ZERO gives zeros
     in place of None.
     Raises LookupError for an operation on the way that has no gradient, TypeError for dtypes that are not differentiable, ValueError
-    for tensors of several graphs or a wrong number of grad_ys, NotImplementedError for conditionals and loops.
+    for tensors of several graphs or a wrong number of grad_ys.
     """
     _load_rules()
     unconnected = UnconnectedGradients(unconnected_gradients)
@@ -183,17 +184,49 @@ class _Walk:
 
     def run(self, ys: Sequence[Tensor]) -> None:
         pending = self._between(ys)
-        ready = deque(op for op in dict.fromkeys(y.op for y in ys) if pending.get(op) == 0)
+        ends = list(dict.fromkeys(y.op for y in ys))
+        self._loops = loops = LoopGradients(pending, get_default_graph()._get_control_flow_context())
+        ready = deque(op for op in ends if pending.get(op) == 0)
+        for state, left in loops.begin(pending, ends):
+            self._leave_unused(state, left, ready)
         while ready:
             op = ready.popleft()
             for tensor, gradient in zip(op.inputs, self._of(op), strict=True):
                 if gradient is not None and tensor.op in self._reached:
                     self.add(tensor, gradient)
             for tensor in op.inputs:
-                if tensor.op in pending:
-                    pending[tensor.op] -= 1
-                    if pending[tensor.op] == 0:
-                        ready.append(tensor.op)
+                source = tensor.op
+                if source in pending:
+                    pending[source] -= 1
+                    # a loop variable's Switch comes twice: from the Exit, and from the body
+                    if pending[source] == 0 or (pending[source] > 0 and is_loop_switch(source)):
+                        if is_loop_exit(source):
+                            self._defer_exit(tensor, ready)
+                        else:
+                            ready.append(source)
+        loops.finish()
+
+    def _defer_exit(self, tensor: Tensor, ready: deque[Operation]) -> None:
+        """The gradient of a loop begins once all its Exits have theirs; those that nothing uses get zeros."""
+        state = self._loops.of(tensor.op)
+        assert state is not None
+        state.deferred_exits.append(tensor)
+        state.pending_exits -= 1
+        if state.pending_exits > 0:
+            return
+        used = [left for left in state.deferred_exits if self._arrived.get((left.op, 0))]
+        unused = [left for left in state.deferred_exits if left not in used] + state.unused_exits
+        ready.extend(left.op for left in used)
+        for left in unused:
+            if used:
+                self._leave_unused(state, left, ready)
+            else:
+                ready.append(left.op)
+
+    def _leave_unused(self, state: LoopGradient, left: Tensor, ready: deque[Operation]) -> None:
+        if is_trainable(left) and left.dtype not in (dtypes.resource, dtypes.variant):
+            self.add(left, state.zeros_for_exit(left))
+            ready.append(left.op)
 
     def _between(self, ys: Sequence[Tensor]) -> dict[Operation, int]:
         """Operations between xs and ys -> how many of their outputs' uses lie between."""
@@ -212,7 +245,14 @@ class _Walk:
 
     def _of(self, op: Operation) -> list[Gradient | None]:
         """The gradients of an operation's inputs."""
-        incoming = [self.total(output) for output in op.outputs]
+        loops = self._loops
+        state = loops.of(op)
+        with outside(loops.place(loops.of(op, before=True))):
+            if state is not None and op in state.merges:
+                self._totals.pop((op, 1), None)  # what came from the body had not come the first time
+                incoming = [None, self.total(op.outputs[1])]
+            else:
+                incoming = [self.total(output) for output in op.outputs]
         none: list[Gradient | None] = [None] * len(op.inputs)
         if not op.inputs or op in self._stopped or all(gradient is None for gradient in incoming):
             return none
@@ -223,9 +263,10 @@ class _Walk:
             return none
         graph = op.graph
         place = graph.colocate_with(op) if self._colocate else nullcontext()
-        with graph.name_scope(op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad"), place:
+        scope = graph.name_scope(op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad")
+        with scope, place, outside(loops.place(state)):
             filled = [
-                raw.ZerosLike(x=output) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
+                _zeros(output, state) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
                 for gradient, output in zip(incoming, op.outputs, strict=True)
             ]
             returned = rule(op, *filled)
@@ -244,6 +285,21 @@ class _Walk:
                     )
                 gradient.set_shape(tensor.shape)
         return results
+
+
+def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
+    """The gradient of an output that nothing asks the gradient of."""
+    op = output.op
+    if state is not None:
+        return state.zeros_like(op, output.value_index)
+    context = op._get_control_flow_context()
+    if not is_switch(op) or not isinstance(context, CondContext):
+        made: Tensor = raw.ZerosLike(x=output)
+        return made
+    # zeros that are there when the branch is not taken
+    other = raw.Switch(data=op.inputs[0], pred=context.pred)[1 - context.branch]
+    with control_dependencies([raw.Identity(input=other)]):
+        return zeros(raw.Shape(input=other), output.dtype.base_dtype)
 
 
 def _reached(xs: Sequence[Tensor], stops: set[int]) -> set[Operation]:
@@ -268,8 +324,6 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
     """The gradient function of an operation; None when it passes none."""
     override = op.attrs.get("_gradient_op_type")
     op_type = override.decode() if isinstance(override, bytes) else op.type
-    if op.type in _LOOPS:
-        raise NotImplementedError(f"gradients: '{op.name}' ({op.type}) is part of a conditional or loop, through which there are none yet")
     try:
         return gradient_registry.lookup(op_type)
     except LookupError:
