@@ -37,9 +37,11 @@ def _key_lines(dtype: DType) -> list[str]:
     if not dtype.is_floating:
         return [f"key = {name}(x)"]
     highest, infinite = (1 << (bits - 1)) - 1, 0x7F800000 if bits == 32 else 0x7FF0000000000000
+    normal = 0x00800000 if bits == 32 else 0x0010000000000000
     return [
         f"raw = f{bits}_bits(x)",
-        f"raw = select(raw == {name}({-highest - 1}), {name}(0), raw)",
+        # denormals are zero, as in every comparison of a running kernel, and both zeros are the same
+        f"raw = select(iand(raw, {name}({highest})) < {name}({normal}), {name}(0), raw)",
         f"key = ixor(raw, iand(ishr(raw, {name}({bits - 1})), {name}({highest})))",
         f"key = select(iand(raw, {name}({highest})) > {name}({infinite}), {name}({highest}), key)",
     ]

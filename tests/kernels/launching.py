@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.framework import dtypes
 from tfjit.kernels import store as kernel_store
+from tfjit.kernels.float_control import flushed
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
 
 
@@ -69,7 +70,8 @@ def run_native(
         block = np.array([0, 0, *(resolve(w) for w in launch.words)], np.int64)
         addresses = kernel_store.store.lookup(launch.source)
         assert addresses is not None
-        kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses[launch.entry])
+        # as the threads that run kernels have it
+        kernel = flushed(ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses[launch.entry]))
         n = min(launch.chunks, nchunks) if nchunks else launch.chunks
         for chunk in range(n):
             kernel(block.ctypes.data, chunk, n)
