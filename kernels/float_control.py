@@ -11,8 +11,8 @@ from typing import Any
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
 
 
-def _flushing() -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
-    """(set the bits and return the old environment, put that back), or None where C's environment has no such bits that we know."""
+def _flushing() -> tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], None], Callable[[Any], Any]] | None:
+    """(make room for an environment, read it, set it, a copy with the bits), or None where C's has no such bits that we know."""
     place = _PLACES.get(os.uname().machine) if hasattr(os, "uname") else None
     if place is None or "CS_GNU_LIBC_VERSION" not in os.confstr_names or not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):
         return None
@@ -24,16 +24,13 @@ def _flushing() -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
         function.restype = ctypes.c_int
     environment = ctypes.c_char * 64
 
-    def begin() -> Any:
-        old = environment()
-        get(old)
+    def flushing(old: Any) -> Any:
         new = environment.from_buffer_copy(old)
         word = ctypes.c_uint32.from_buffer(new, offset)
         word.value |= bits
-        put(new)
-        return old
+        return new
 
-    return begin, put
+    return environment, get, put, flushing
 
 
 _FUNCTIONS = _flushing()
@@ -43,14 +40,17 @@ def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with denormals flushed to zero on the calling thread while it runs; itself where that cannot be done."""
     if _FUNCTIONS is None:
         return function
-    begin, end = _FUNCTIONS
+    environment, get, put, flushing = _FUNCTIONS
 
     def run(*args: Any) -> Any:
-        old = begin()
-        try:
+        old = environment()
+        get(old)
+        new = flushing(old)
+        try:  # from before the bits are set: an interrupt may come right behind
+            put(new)
             return function(*args)
         finally:
-            end(old)
+            put(old)
 
     run.__name__ = getattr(function, "__name__", "run")
     run.__doc__ = function.__doc__

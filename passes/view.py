@@ -634,9 +634,10 @@ class DataflowGraph(nx.MultiDiGraph):
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
         return made
 
-    def dissolve(self) -> None:
+    def dissolve(self, *, functions: bool = True) -> None:
         """Let go of everything: nodes know their graph, so a graph merely dropped would hold its constants until a garbage collection.
 
+        functions: with its library; without, for a graph whose copies live on with that.
         Nobody may use the graph afterwards, nor the operations of its twin.
         """
         twin, self._twin = self._twin, None
@@ -646,9 +647,9 @@ class DataflowGraph(nx.MultiDiGraph):
         for bodies in self.graph.get("bodies", {}).values():
             for body in bodies:
                 body.dissolve()
-        functions, self._functions = self._functions, None
-        if functions is not None:
-            functions.dissolve()
+        library, self._functions = self._functions, None
+        if library is not None and functions:
+            library.dissolve()
         self.clear()
         self._order = None
 

@@ -64,3 +64,10 @@ def no_refused_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
     if refused and request.node.get_closest_marker("refuses_kernel") is None:
         reasons = "\n\n".join(f"{getattr(kernel, 'title', kernel)}: {reason}" for kernel, reason in refused.items())
         pytest.fail(f"{len(refused)} kernels were refused:\n{reasons}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def floats_as_they_were() -> Iterator[None]:
+    """Kernels flush denormals while they run; the thread that ran them must have them again."""
+    yield
+    assert 5e-324 * 1.0 > 0.0, "denormals are flushed to zero in this thread"

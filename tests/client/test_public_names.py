@@ -199,6 +199,7 @@ def test_the_first_constant_loads_little() -> None:
 def test_switches_of_tensorflow_two() -> None:
     tfjit.disable_eager_execution()
     tfjit.disable_v2_behavior()
+    tfjit.enable_v2_tensorshape()  # or the sizes of shapes stay Dimensions
     tfjit.disable_control_flow_v2()
     assert not tfjit.executing_eagerly()
     with tfjit.Graph().as_default():

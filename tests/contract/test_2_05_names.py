@@ -205,6 +205,9 @@ def tensorshapes(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "v1":
         tf1.disable_v2_tensorshape()
         tfjit.disable_v2_tensorshape()
+    else:  # whatever a test before has left
+        tf1.enable_v2_tensorshape()
+        tfjit.enable_v2_tensorshape()
     yield
     tf1.enable_v2_tensorshape()
     tfjit.enable_v2_tensorshape()

@@ -300,7 +300,7 @@ def test_metadata(front: str) -> None:
         assert len(metadata.partition_graphs) == 1
         session.run(w.y, {w.x: X}, tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE), metadata)
         assert [d.device for d in metadata.step_stats.dev_stats] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
-        assert {"y", "_arg_x_0_0"} <= {n.node_name for n in metadata.step_stats.dev_stats[0].node_stats}
+        assert {"_SOURCE", "y", "_arg_x_0_0"} <= {n.node_name for n in metadata.step_stats.dev_stats[0].node_stats}
     w = shared_world("tf" if front == "oracle" else front, two_devices)
     with a_session(front, w, tf1.ConfigProto(device_count={"CPU": 2})) as session:
         np.testing.assert_array_equal(session.run(w.near, {w.x: X}), X * 2 + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,16 @@ def optimized(graph: Any, feeds: dict[str, Any], fetches: list[str]) -> tuple[Da
     (part,), report = build(working, RunSpec(tuple(feeds), tuple(fetches), (), types), PassOptions(verify=True))
     (said,) = (entry.messages for entry in report.passes if entry.name == "compile_loops")
     return part.graph, [text for _, text in said]
+
+
+@pytest.fixture(autouse=True)
+def while_nodes() -> Iterator[None]:
+    """TensorFlow builds While and If, whatever a test before has left."""
+    before = tf1.control_flow_v2_enabled()
+    tf1.enable_control_flow_v2()
+    yield
+    if not before:
+        tf1.disable_control_flow_v2()
 
 
 def ops(graph: DataflowGraph) -> list[str]:

@@ -219,6 +219,7 @@ def test_made_bodies_are_written_as_function_defs_that_tensorflow_runs() -> None
 def test_functions_made_by_tensorflow() -> None:
     """Every function of a program with nested v2 control flow, calls and gradients is instantiated, written out and read again."""
     with tensorflow.Graph().as_default() as g:
+        before = tf1.control_flow_v2_enabled()
         tf1.enable_control_flow_v2()
         try:
             x = tf1.placeholder(tensorflow.float32, [None, 3], name="x")
@@ -235,7 +236,7 @@ def test_functions_made_by_tensorflow() -> None:
 
             tensorflow.gradients(f(a), [x])
         finally:
-            tf1.disable_control_flow_v2()
+            (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()
     graph = DataflowGraph.from_graph_def(g.as_graph_def())
     refs = graph.functions.reachable(graph)
     assert len(refs) >= 10

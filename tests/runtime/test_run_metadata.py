@@ -65,7 +65,7 @@ def test_statistics_of_a_node(world: World) -> None:
         return {stats.node_name: stats for stats in device.node_stats}
 
     mine, expected = by_name(ours), by_name(theirs)
-    assert set(mine) == set(expected) - {"_SOURCE"}
+    assert set(mine) == set(expected)
     for name, stats in mine.items():
         other = expected[name]
         assert stats.timeline_label == other.timeline_label.replace("_MklMatMul", "MatMul")

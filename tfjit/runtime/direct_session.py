@@ -255,7 +255,7 @@ class DirectSession(BackendSession):
             return build(graph, spec, options, self.graph_lock)
         finally:
             if spec.connections:
-                graph.dissolve()
+                graph.dissolve(functions=False)  # the plan's
 
     def place_for(self, spec: RunSpec) -> None:
         """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""

@@ -72,13 +72,21 @@ class StepStatsCollector:
         threads: dict[int, int] = {}
         for record in sorted(self.records, key=lambda r: r.start_ns):
             stats = devices.get(record.device)
+            thread = threads.setdefault(record.thread, len(threads))
             if stats is None:
                 stats = devices[record.device] = DeviceStepStats(device=record.device)
-            thread = threads.setdefault(record.thread, len(threads))
+                self._fill_source(stats.node_stats.add(), record, thread)
             stats.thread_names[thread] = record.thread_name
             self._fill_node(stats.node_stats.add(), record, thread)
         for device in sorted(devices):
             metadata.step_stats.dev_stats.append(devices[device])
+
+    def _fill_source(self, entry: Any, first: NodeRecord, thread: int) -> None:
+        """The node that every partition begins with: it does nothing, and is done as the first one starts."""
+        at_ns = first.start_ns + self._offset_ns
+        entry.node_name, entry.timeline_label, entry.thread_id = "_SOURCE", "_SOURCE = NoOp()", thread
+        entry.scheduled_micros = entry.all_start_micros = at_ns // 1000
+        entry.scheduled_nanos = entry.all_start_nanos = at_ns
 
     def _fill_node(self, entry: Any, record: NodeRecord, thread: int) -> None:
         at_ns, elapsed_ns = record.start_ns + self._offset_ns, record.elapsed_ns
