@@ -21,9 +21,12 @@ def test_calls_race_with_the_closing(close_after: float | None) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by /proc")
 def test_sessions_leave_nothing_behind() -> None:
-    """Threads and file handles exactly; memory roughly, since an allocator keeps what it likes: 8 kB a session was one small graph lost."""
-    soak.sessions(60)
-    first, *_, last = soak.sessions(150)
+    """Threads and file handles exactly; memory roughly, since an allocator grows by a megabyte now and then.
+
+    8 kB a session was one small graph lost.
+    """
+    soak.sessions(200)
+    first, *_, last = soak.sessions(300)
     assert last.threads <= first.threads
     assert last.handles <= first.handles
-    assert last.memory_kb - first.memory_kb < 4 * 150
+    assert last.memory_kb - first.memory_kb < 4 * 300

@@ -329,10 +329,8 @@ STEP = st.one_of(
 
 
 def in_order(answer: Any) -> Any:
-    """TensorFlow's optimiser may exchange what is added, and of two additions that fail either may be the first: no lengths are said."""
-    if answer[0] == "InvalidArgumentError" and " One is " in answer[1]:
-        return answer[0], [word for word in answer[1].replace(".", " ").split() if not word.isdigit()]
-    return answer
+    """Of several operations that fail either may be the first, in TensorFlow and here: the class counts. Texts have tests of their own."""
+    return answer if isinstance(answer, list) else answer[0]
 
 
 @settings(max_examples=20, deadline=None)

@@ -333,6 +333,9 @@ class BaseSession(SessionBase):
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error as the client raises it: the user's operation found, and where it was built said."""
+        if self._closed and not isinstance(error, errors.CancelledError):
+            # it was closed meanwhile: what the step found missing, the closing took away
+            return errors.CancelledError(None, None, "Session has been closed.")
         found = _NODE_MARK.search(error.message)
         if error.op is not None or error.message.startswith("Graph execution error:"):
             return error
