@@ -200,7 +200,7 @@ def differentiated(module: Any, program: Program, values: Sequence[np.ndarray], 
 
 
 # tfjit has no kernels for these yet: what its gradients add is run by TensorFlow
-IN_TENSORFLOW = {"MatrixInverse", "MatrixDeterminant", "MatrixSolve", "MatrixTriangularSolve", "Cholesky"}
+IN_TENSORFLOW = {"MatrixDeterminant", "MatrixSolve", "MatrixTriangularSolve"}
 
 
 def run_in_tensorflow(graph: tfjit.Graph, fetches: Sequence[Any], feeds: dict[Any, np.ndarray]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from tfjit.client.resource_variables import ResourceVariable
 from tfjit.client.variable_collections import trainable_variables
 from tfjit.client.variables import Variable
-from tfjit.framework import dtypes
+from tfjit.framework import dtypes, nest
 from tfjit.framework.default_graph import colocate_with, control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graph_keys import GraphKeys
 from tfjit.framework.indexed_slices import IndexedSlices
@@ -16,7 +16,7 @@ from tfjit.framework.operation import Operation, Tensor
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow import group
 from tfjit.ops.convert import convert_to_tensor
-from tfjit.ops.gradients import gradients
+from tfjit.ops.gradients import all_ready, gradients
 
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -91,7 +91,7 @@ class Optimizer:
             )
         loss = convert_to_tensor(loss)
         self._check_dtypes([loss] if grad_loss is None else [loss, convert_to_tensor(grad_loss)])
-        variables = list(trainable_variables() if var_list is None else _flat(var_list))
+        variables = list(trainable_variables() if var_list is None else nest.flatten(var_list))
         if not variables:
             raise ValueError("No variables to optimize.")
         found = gradients(
@@ -103,7 +103,7 @@ class Optimizer:
             colocate_gradients_with_ops=colocate_gradients_with_ops,
         )
         if gate_gradients == self.GATE_GRAPH:
-            found = _all_at_once(found)
+            found = all_ready(found)
         return list(zip(found, variables, strict=True))
 
     def apply_gradients(
@@ -252,12 +252,6 @@ def _key(variable: Variable) -> tuple[Any, str]:
     return variable.graph, variable.op.name
 
 
-def _flat(variables: Any) -> list[Variable]:
-    if isinstance(variables, (list, tuple)):
-        return [v for item in variables for v in _flat(item)]
-    return [variables]
-
-
 def filled(variable: Variable, value: float) -> Tensor:
     """A tensor of the variable's shape and dtype, of one value: a slot's initial value."""
     shape = variable.shape
@@ -273,19 +267,3 @@ def _without_repeats(gradient: IndexedSlices) -> IndexedSlices:
     number = raw.Shape(input=unique)[0]
     values = raw.UnsortedSegmentSum(data=gradient.values, segment_ids=positions, num_segments=number)
     return IndexedSlices(values, unique, gradient.dense_shape)
-
-
-def _all_at_once(found: Sequence[Any]) -> list[Any]:
-    """The same gradients, none of which is ready before all are."""
-    from tfjit.ops.control_flow import tuple as together
-
-    flat = [part for g in found for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,)) if part is not None]
-    ready = iter(together(flat))
-    result: list[Any] = []
-    for g in found:
-        if isinstance(g, IndexedSlices):
-            values = next(ready)
-            result.append(IndexedSlices(values, next(ready), g.dense_shape))
-        else:
-            result.append(None if g is None else next(ready))
-    return result

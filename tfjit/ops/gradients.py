@@ -154,11 +154,6 @@ def is_trainable(tensor: Tensor) -> bool:
     return tensor.dtype.base_dtype in _TRAINABLE
 
 
-def densified(gradient: Gradient | None) -> Tensor | None:
-    """The gradient as a tensor."""
-    return convert_to_tensor(gradient) if isinstance(gradient, IndexedSlices) else gradient
-
-
 class _Walk:
     """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still to come at each operation."""
 
@@ -274,8 +269,8 @@ class _Walk:
             if len(results) != len(op.inputs):
                 raise ValueError(f"Num gradients {len(results)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}")
             results = [None if tensor.dtype.base_dtype not in _TRAINABLE else g for g, tensor in zip(results, op.inputs, strict=True)]
-            if self._gate and sum(isinstance(result, Tensor) for result in results) > 1:
-                results = _gated(results)
+            if self._gate and sum(result is not None for result in results) > 1:
+                results = all_ready(results)
         for gradient, tensor in zip(results, op.inputs, strict=True):
             if isinstance(gradient, Tensor) and tensor.dtype is not dtypes.resource:
                 if not is_compatible(gradient.shape_tuple, tensor.shape_tuple):
@@ -361,16 +356,23 @@ def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
             dtype = dtypes.int64 if any(g.indices.dtype is dtypes.int64 for g in arrived) else dtypes.int32
             indices = [g.indices if g.indices.dtype is dtype else raw.Cast(x=g.indices, DstT=dtype) for g in arrived]
             return IndexedSlices(concat([g.values for g in arrived], 0), concat(indices, 0), arrived[0].dense_shape)
-    return raw.AddN(inputs=[densified(gradient) for gradient in arrived])
+    return raw.AddN(inputs=[convert_to_tensor(gradient) for gradient in arrived])
 
 
-def _gated(results: Sequence[Gradient | None]) -> list[Gradient | None]:
+def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
     """The same gradients, none of which is ready before all are."""
     from tfjit.ops.control_flow import tuple as together
 
-    tensors = [result for result in results if isinstance(result, Tensor)]
-    ready = iter(together(tensors))
-    return [next(ready) if isinstance(result, Tensor) else result for result in results]
+    parts = [part for g in gradients for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,)) if part is not None]
+    ready = iter(together(parts) if parts else [])
+    made: list[Gradient | None] = []
+    for g in gradients:
+        if isinstance(g, IndexedSlices):
+            values = next(ready)
+            made.append(IndexedSlices(values, next(ready), g.dense_shape))
+        else:
+            made.append(None if g is None else next(ready))
+    return made
 
 
 def _tensors(values: Any) -> list[Tensor]:
