@@ -120,6 +120,19 @@ def indexed(graph: DataflowGraph, op: str) -> dict[int, Node]:
     return dict(sorted(found.items()))
 
 
+def passed_through(body: DataflowGraph) -> set[int]:
+    """Indices of the arguments that a body gives back as they came, as its results of the same index."""
+    found = set()
+    for index, result in indexed(body, "_Retval").items():
+        src, slot = body.inputs(result.name)[0]
+        while body.node(src).op == "Identity":
+            src, slot = body.inputs(src)[0]
+        node = body.node(src)
+        if node.op == "_Arg" and slot == 0 and node.attrs["index"] == index:
+            found.add(index)
+    return found
+
+
 def settle(graph: DataflowGraph, ends: Sequence[str], keep: Sequence[str] = ()) -> None:
     """Tie just `ends` to `_SINK`, and drop what neither they nor `keep` need."""
     wanted = set(ends)

@@ -14,13 +14,14 @@ from tfjit.framework import elementwise
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.kernels.loop_program import CASE, ELEMENT, FILL, IF, REDUCTIONS, SET_ELEMENT, WHILE, Block, LoopProgram, Step, block_reads
 from tfjit.kernels.registry import TensorSpec, Unsupported
+from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
-from tfjit.passes.functions import CALLS, CASES, IFS, WHILES, Function, indexed
-from tfjit.passes.loop_body import specialized_body
+from tfjit.passes.functions import CALLS, CASES, IFS, WHILES, Function, indexed, passed_through
+from tfjit.passes.shapes import Given
+from tfjit.passes.specialize import BODY_PASSES, specialized_body
 
 if TYPE_CHECKING:
     from tfjit.framework.attrs import FuncRef
-    from tfjit.passes.context import PassContext
     from tfjit.passes.view import DataflowGraph, Node
 
 MAX_STEPS: Final = 400
@@ -398,7 +399,8 @@ class LoopBuilder:
             raise Unsupported(f"{function.must_run[0]} in {function.name} has effects")
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
-        return specialized_body(function, [x.shape for x in args], constants, self.ctx), function
+        given = [Given(x.shape) for x in args]
+        return specialized_body(function, given, constants, BODY_PASSES, PassContext(options=self.ctx.options)), function
 
     def _known(self, operand: Operand) -> np.ndarray | None:
         if operand.packed:
@@ -471,7 +473,7 @@ class LoopBuilder:
 
     def _while(self, node: Node, inputs: list[Operand]) -> list[Operand]:
         cond, body = node.attrs["cond"], node.attrs["body"]
-        unchanged = _passed_through(self.library.body(body))
+        unchanged = passed_through(self.library.body(body).graph)
         carried = [k for k in range(len(inputs)) if k not in unchanged]
         if not carried:
             raise Unsupported(f"{node.name} carries nothing that changes")
@@ -524,18 +526,6 @@ def _static(node: Node, slot: int) -> tuple[int, ...]:
     if shape is None or any(size is None for size in shape):
         raise Unsupported(f"the shape of {node.name}:{slot} ({node.op}) is not known before it runs")
     return tuple(int(size) for size in shape if size is not None)
-
-
-def _passed_through(body: Function) -> set[int]:
-    """Loop variables that the body gives back as it got them."""
-    found = set()
-    for index, (src, slot) in enumerate(body.returned):
-        while body.graph.node(src).op == "Identity":
-            ((src, slot),) = body.graph.inputs(src)
-        node = body.graph.node(src)
-        if node.op == "_Arg" and node.attrs["index"] == index and slot == 0:
-            found.add(index)
-    return found
 
 
 def _without_dead_steps(block: Block, wanted: set[int]) -> Block:

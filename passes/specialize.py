@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import numpy as np
 
 from tfjit.framework.attrs import FuncRef
+from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.errors import OpError
-from tfjit.passes.context import PassContext, RunSpec
+from tfjit.passes.context import Pass, PassContext
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
 from tfjit.passes.fold import fold_constants
-from tfjit.passes.functions import CASES, IFS, WHILES, Function
+from tfjit.passes.functions import CASES, IFS, WHILES, Function, passed_through
 from tfjit.passes.prune import prune
 from tfjit.passes.rewrite import constant, is_static, tensor_shape
 from tfjit.passes.shapes import Given, infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
-
-if TYPE_CHECKING:
-    from tfjit.passes.context import Pass
 
 
 class _Unspecialized(Exception):
@@ -61,7 +59,7 @@ class _Specializer:
         attrs = node.attrs
         if node.op in WHILES:
             cond, body = library.body(attrs["cond"]), library.body(attrs["body"])
-            constants = {k: value for k in _unchanged(body) if (value := self._constant(k)) is not None}
+            constants = {k: value for k in sorted(passed_through(body.graph)) if (value := self._constant(k)) is not None}
             return [self._body(cond, constants), self._body(body, constants)]
         refs: tuple[FuncRef, ...]
         refs = (attrs["then_branch"], attrs["else_branch"]) if node.op in IFS else tuple(attrs["branches"])
@@ -74,67 +72,71 @@ class _Specializer:
         return value if isinstance(value, np.ndarray) and value.dtype != object else None
 
     def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
-        body = function.graph.copy()
-        body.graph.pop("bodies", None)
-        given: dict[str, Given] = {}
-        body.graph["given"] = given
-        for k, arg in function.args.items():
-            src, slot = self.inputs[k]
+        from tfjit.passes.fuse import fuse
+        from tfjit.passes.pipeline import compile_loops
+
+        given = []
+        for src, slot in self.inputs:
             shape = tensor_shape(self.graph, src, slot)
-            if arg.output_dtypes[0].name != "resource" and not is_static(shape):
+            given.append(Given(shape, self.ctx.handles.get((src, slot))))
+        for k, arg in function.args.items():
+            if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
+                src, slot = self.inputs[k]
                 raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
-            given[arg.name] = Given(shape, self.ctx.handles.get((src, slot)))
-        for node in body.op_nodes():
-            if not node.assigned_device:
-                node.assigned_device = self.node.assigned_device
-        ctx = PassContext(RunSpec(), replace(self.ctx.options, passes=None, partition_passes=None))
-        for k, value in constants.items():
-            if k in function.args:
-                _replace_argument(body, ctx, body.node(function.args[k].name), value)
-        for pass_ in body_passes():
-            if pass_.__name__ not in self.ctx.options.disabled:
-                ctx.current = pass_.__name__
-                pass_(body, ctx)
+        ctx = PassContext(options=replace(self.ctx.options, passes=None, partition_passes=None))
+        passes = (*BODY_PASSES, compile_loops, specialize_bodies, fuse)
+        body = specialized_body(function, given, constants, passes, ctx, self.node.assigned_device)
         for _, name, text in ctx.messages:
             self.ctx.log(f"{self.node.name}/{name}" if name else self.node.name, text)
         return body
 
 
-def body_passes() -> tuple[Pass, ...]:
-    """What is done to a body, in order; the reasons are those of the graph's own passes (pipeline.py)."""
-    from tfjit.passes.fuse import fuse
-    from tfjit.passes.pipeline import compile_loops
-
-    return (
-        infer_shapes,
-        simplify,
-        fold_constants,
-        simplify,
-        infer_shapes,
-        fold_constants,
-        drop_control_edges,
-        prune,
-        eliminate_common_subexpressions,
-        prune,
-        compile_loops,
-        specialize_bodies,
-        fuse,
-    )
+# the reasons are those of the graph's own passes (pipeline.py)
+BODY_PASSES: Final[tuple[Pass, ...]] = (
+    infer_shapes,
+    simplify,
+    fold_constants,
+    simplify,
+    infer_shapes,
+    fold_constants,
+    drop_control_edges,
+    prune,
+    eliminate_common_subexpressions,
+    prune,
+)
+"""What is done to every body that is made ready for one use."""
 
 
-def _unchanged(body: Function) -> list[int]:
-    """Indices of the loop variables that the body returns as they came."""
-    args = body.args
-    found = []
-    for k, (src, slot) in enumerate(body.returned):
-        while body.graph.node(src).op == "Identity":
-            src, slot = body.graph.inputs(src)[0]
-        if k in args and (src, slot) == (args[k].name, 0):
-            found.append(k)
-    return found
+def specialized_body(
+    function: Function,
+    given: Sequence[Given],
+    constants: Mapping[int, np.ndarray],
+    passes: Sequence[Pass],
+    ctx: PassContext,
+    device: str = "",
+) -> DataflowGraph:
+    """A copy of a function's graph for one use, simplified; the function itself is not changed.
+
+    given: what is known of the arguments, by index. constants: values of arguments, by index; who takes one of those takes a Const.
+    passes: those that the session leaves out are left out here too; `ctx` gets what they say. device: of nodes that have none.
+    """
+    body = function.graph.copy()
+    body.graph.pop("bodies", None)
+    body.graph["given"] = {arg.name: given[k] for k, arg in function.args.items()}
+    for node in body.op_nodes():
+        if not node.assigned_device:
+            node.assigned_device = device
+    for k, arg in function.args.items():
+        if k in constants:
+            _replace_argument(body, body.node(arg.name), constants[k])
+    for run in passes:
+        if run.__name__ not in ctx.options.disabled:
+            ctx.current = run.__name__
+            run(body, ctx)
+    return body
 
 
-def _replace_argument(body: DataflowGraph, ctx: PassContext, arg: Node, value: np.ndarray) -> None:
+def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:
     """Who takes an argument takes a constant, but for the results, where it shows that the argument stays as it is."""
     k = arg.attrs["index"]
     taken = [edge for edge in arg.out_edges if not edge.is_control]
@@ -152,8 +154,6 @@ def _replace_argument(body: DataflowGraph, ctx: PassContext, arg: Node, value: n
     if not taken:
         return
     name = body.new_name(f"{arg.name}/value")
-    from tfjit.framework.dtypes import as_dtype
-
     made = body.add_node_op(name, "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=arg)
     made.output_shapes = (value.shape,)
     body.add_control_edge(SOURCE, made.name)
@@ -162,4 +162,4 @@ def _replace_argument(body: DataflowGraph, ctx: PassContext, arg: Node, value: n
         body.add_data_edge(made.name, 0, edge.dst, edge.dst_input)
 
 
-__all__ = ["body_passes", "specialize_bodies"]
+__all__ = ["BODY_PASSES", "specialize_bodies", "specialized_body"]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from tfjit.framework import elementwise
+from tfjit.passes.functions import passed_through
 from tfjit.runtime.lowering import VIEW_OPS, Instruction, Lowering, NotStatic, Value
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: Dataf
     """Emit a loop; returns its outputs. Raises NotStatic, and then what was emitted is to be forgotten."""
     construct = Construct(node, outer.level + 1, outer.construct)
     construct.changes_variables = changes_variables(cond) or changes_variables(body)
-    unchanged = _unchanged(body)
+    unchanged = passed_through(body)
     carried: list[Value] = []
     for k, init in enumerate(inputs):
         if k in unchanged:
@@ -154,20 +155,6 @@ def _region(
     inner = Lowering(graph, outer.find_variable, 0, outer=outer, inputs=arguments, path=f"{outer.path}{node.name}/{what}/")
     with inner.inside(construct, inside):
         return inner.run_region()
-
-
-def _unchanged(body: DataflowGraph) -> set[int]:
-    """Indices of what the body hands on as it came."""
-    found = set()
-    for node in body.op_nodes():
-        if node.op == "_Retval":
-            source, slot = body.inputs(node.name)[0]
-            while body.node(source).op == "Identity":
-                source, slot = body.inputs(source)[0]
-            origin = body.node(source)
-            if origin.op == "_Arg" and slot == 0 and origin.attrs["index"] == node.attrs["index"]:
-                found.add(node.attrs["index"])
-    return found
 
 
 def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None:
