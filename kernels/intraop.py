@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels import walker, walker_ir
+from tfjit.kernels import intraop_ir, walker, walker_ir
 from tfjit.kernels.cpu_features import available_cpus
 
 DEFAULT_SPIN_US = 50.0
@@ -89,15 +89,15 @@ class _Processors:
 
     def __init__(self) -> None:
         self.current = self.set_affinity = 0
-        self.masks = np.zeros((0, walker_ir.MASK_BYTES), np.uint8)
+        self.masks = np.zeros((0, intraop_ir.MASK_BYTES), np.uint8)
         if not sys.platform.startswith("linux"):
             return
         library = ctypes.CDLL(None)
-        allowed = [cpu for cpu in os.sched_getaffinity(0) if cpu < 8 * walker_ir.MASK_BYTES]
+        allowed = [cpu for cpu in os.sched_getaffinity(0) if cpu < 8 * intraop_ir.MASK_BYTES]
         if len(allowed) < 2 or not hasattr(library, "sched_getcpu"):
             return
         self.current, self.set_affinity = _address(library, "sched_getcpu"), _address(library, "sched_setaffinity")
-        self.masks = np.zeros((max(allowed) + 1, walker_ir.MASK_BYTES), np.uint8)
+        self.masks = np.zeros((max(allowed) + 1, intraop_ir.MASK_BYTES), np.uint8)
         for row in range(len(self.masks)):
             for cpu in allowed:
                 if cpu != row:

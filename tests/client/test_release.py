@@ -166,7 +166,7 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
         assert [a() for a in arrays] == [None] * len(arrays)
         left = held() - before
         # what is left is the shell, which says that it is closed
-        assert not {"Step", "_Layout", "Arena", "Queue", "Variable", "DataflowGraph", "Node", "Lowered"} & set(left), left
+        assert not {"Step", "Layout", "Arena", "Queue", "Variable", "DataflowGraph", "Node", "Lowered"} & set(left), left
     del session
     assert [a() for a in arrays] == [None] * len(arrays)
     settle()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import cpu_features, python_abi, walker, walker_ir
+from tfjit.kernels import control_ir, cpu_features, python_abi, walker, walker_ir
 from tfjit.kernels.source import KernelSource
 from tfjit.kernels.store import store
 from tfjit.kernels.walker import StepTable
@@ -302,7 +302,7 @@ def test_gil(walk: walker.Walk, code: dict[str, int], release: bool) -> None:
 
 
 def test_denormals_are_flushed_and_the_control_word_restored(walk: walker.Walk, code: dict[str, int]) -> None:
-    if cpu_features.host().isa == "generic" and walker_ir.architecture(os.uname().machine) == "other":
+    if cpu_features.host().isa == "generic" and control_ir.architecture(os.uname().machine) == "other":
         return  # no control word is known there
     control = ctypes.PYFUNCTYPE(ctypes.c_int64)(walker_ir.load()["tfjit_control_word"])
     args = block()

@@ -100,7 +100,7 @@ def check_order(step: Step, variant: Variant) -> int:
 
 
 def memory(layout: Any, value: Any) -> tuple[int, int]:
-    life = layout._buffers.get(value.root.index)
+    life = layout.buffers.get(value.root.index)
     return (life.offset, value.root.spec.nbytes) if life is not None else (0, 0)
 
 

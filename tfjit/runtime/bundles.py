@@ -2,7 +2,7 @@
 
 The updates of mid-sized variables, the branches of a graph, many small ops: each would be one thread's work while the others wait.
 A bundle's launches are one row of the walker's table, whose chunks are shared out like those of a single launch
-(`tfjit_bundle` in `kernels/walker_ir.py`).
+(`tfjit_bundle` in `kernels/intraop_ir.py`).
 
 This file decides only: `plan` in which order and with whom, `cut` what a chunk of a bundle does.
 """
