@@ -193,22 +193,8 @@ def differentiated(module: Any, program: Program, values: Sequence[np.ndarray], 
             losses = [v1.reduce_sum(v1.convert_to_tensor(g) ** 2) for g in found if g is not None]
             found = v1.gradients(losses, xs)
         fetches = [y, *(v1.convert_to_tensor(g) if g is not None else v1.constant(-77.0) for g in found)]
-        if module is tfjit and any(op.type in IN_TENSORFLOW for op in graph.get_operations()):
-            return run_in_tensorflow(graph, fetches, dict(zip(xs, values, strict=True)))
         with v1.Session(graph=graph) as session:
             return session.run(fetches, dict(zip(xs, values, strict=True)))
-
-
-# tfjit has no kernels for these yet: what its gradients add is run by TensorFlow
-IN_TENSORFLOW = {"MatrixDeterminant", "MatrixSolve", "MatrixTriangularSolve"}
-
-
-def run_in_tensorflow(graph: tfjit.Graph, fetches: Sequence[Any], feeds: dict[Any, np.ndarray]) -> list[np.ndarray]:
-    other = tf1.Graph()
-    with other.as_default():
-        tf.import_graph_def(tf1.GraphDef.FromString(graph.as_graph_def().SerializeToString()), name="")
-    with tf1.Session(graph=other) as session:
-        return session.run([f.name for f in fetches], {x.name: value for x, value in feeds.items()})
 
 
 def check(name: str, unknown: bool = False, second: bool = False) -> None:

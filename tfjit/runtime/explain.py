@@ -163,7 +163,8 @@ class Explanation:
             lines += ["", "what the passes said:"]
             for where, text, names in reasons:
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                lines.append(f"  {where}: {', '.join(names[:3])}{more}: {text}")
+                of = f"{', '.join(names[:3])}{more}: " if any(names) else ""  # what is said of the whole graph names no node
+                lines.append(f"  {where}: {of}{text}")
         counts = Counter(node.serving for node in self.nodes)
         lines += ["", "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common())]
         lines.append(
