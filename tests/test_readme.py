@@ -1,0 +1,33 @@
+"""The examples of README.md run as they stand there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+PRINTED = (
+    ["[[0.013839", "0.0563865"],
+    ["[1.", "2.523188", "2.928055"],
+    ["1.880797", "array([[1, 2, 1, 2]]"],
+    ["[1.", "1.7615942", "square_by_product: Square: is a product", "3 elementwise nodes in one loop", "a run of the step"],
+)
+
+
+def test_each_example_is_looked_at() -> None:
+    assert len(EXAMPLES) == len(PRINTED)
+
+
+@pytest.mark.parametrize("index", range(len(PRINTED)))
+def test_example(index: int, tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(EXAMPLES[index])
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    for text in PRINTED[index]:
+        assert text in run.stdout, run.stdout
