@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
+from tfjit.framework.garbage import collection_paused
 from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.cse import eliminate_common_subexpressions
@@ -155,7 +155,7 @@ def build(
     Raises TensorFlow's errors for a spec that does not fit the graph and for nodes that cannot be placed or whose shapes
     contradict each other; a pass that breaks the graph or fails raises InternalError naming it.
     """
-    with _collection_paused():
+    with collection_paused():
         return _build(graph, PassContext(spec, options or PassOptions()), lock or nullcontext())
 
 
@@ -164,25 +164,13 @@ def build_body(function: Function, given: Sequence[Given], options: PassOptions 
 
     Raises what `build` raises.
     """
-    with _collection_paused():
+    with collection_paused():
         ctx = PassContext(options=options or PassOptions())
         graph = function.graph.copy()
         graph.functions = function.graph.functions.child()
         graph.graph["given"] = {node.name: given[index] for index, node in indexed(graph, "_Arg").items()}
         passes = ctx.options.passes if ctx.options.passes is not None else GRAPH_PASSES
         return _finish(graph, ctx, [pass_ for pass_ in passes if pass_ is not lower_feeds], _Runner(ctx))
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Cyclic garbage waits: a plan is all new objects that live, and each full collection among them costs tens of milliseconds."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _build(graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[Any]) -> tuple[list[Partition], PipelineReport]:

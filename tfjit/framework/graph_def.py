@@ -10,6 +10,7 @@ import numpy as np
 from tfjit.framework import attrs as attr_values
 from tfjit.framework import dtypes
 from tfjit.framework.errors import InvalidGraphError
+from tfjit.framework.garbage import collection_paused
 from tfjit.framework.graph import MAX_GRAPH_BYTES, Graph, get_default_graph
 from tfjit.framework.graph_import import Importer, TensorKey, split_input
 from tfjit.framework.operation import Operation, Tensor
@@ -73,7 +74,7 @@ def import_graph_def(
             raise TypeError(f"Argument `return_elements` must be a list of strings. Obtained {list(return_elements)}.")
     target = get_default_graph() if graph is None else graph
     target._check_not_finalized()
-    with target._lock, target.name_scope("import" if name is None else name) as scope:
+    with collection_paused(), target._lock, target.name_scope("import" if name is None else name) as scope:
         replaced = _resolve_input_map(mapped, target, scope)
         importer = Importer(target, message, scope, replaced, scopes_take_names)
         try:

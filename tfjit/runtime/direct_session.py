@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfjit.framework import errors, settings
 from tfjit.framework.dtypes import DType
+from tfjit.framework.garbage import collection_paused
 from tfjit.framework.shape import Shape
 from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
@@ -116,7 +117,7 @@ class DirectSession(BackendSession):
         from tfjit.passes.view import DataflowGraph
 
         self.check_open()
-        with self.graph_lock:
+        with collection_paused(), self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
             graph.extend(graph_def)
             if not self._place_pruned:
@@ -131,7 +132,7 @@ class DirectSession(BackendSession):
         from tfjit.passes.view import DataflowGraph
 
         self.check_open()
-        with self.graph_lock:
+        with collection_paused(), self.graph_lock:
             mine = self.graph if self.graph is not None else DataflowGraph()
             if mine._twin is not None:
                 super().extend_from(graph, version)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors, pace
+from tfjit.framework.garbage import collection_paused
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, build_calls, sources
@@ -142,8 +143,9 @@ class Variant:
             if self._fingerprint:
                 known = plan_record.read(self._fingerprint)
             if nodes > QUICK_NODES and (known is None or not known.pays_soon):
-                self.partitions, _ = plan.build(feed_shapes, quick=True)
-                self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
+                with collection_paused():
+                    self.partitions, _ = plan.build(feed_shapes, quick=True)
+                    self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
                 self._later = self._optimize_and_upgrade
                 return
         self._optimize()
@@ -212,7 +214,8 @@ class Variant:
     def _timed(self) -> Iterator[None]:
         began = time.thread_time()
         try:
-            yield
+            with collection_paused():
+                yield
         finally:
             self._made_ms += (time.thread_time() - began) * 1e3
 

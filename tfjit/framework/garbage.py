@@ -1,0 +1,45 @@
+"""Cyclic garbage waits while much is made that lives."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_pausing = 0  # blocks that are under way, of all threads
+_enabled = False  # whether the collector was on before the first of them
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """A block without collections, for the making of graphs and plans: all that is new there lives on, and the full collections that
+    its growth sets off would walk it again and again, for as long as making it takes. What is young at the end is walked once."""
+    global _pausing, _enabled
+    with _lock:
+        if not _pausing:
+            _enabled = gc.isenabled()
+            gc.disable()
+        _pausing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pausing = max(0, _pausing - 1)
+            if not _pausing and _enabled:
+                gc.enable()
+
+
+def _after_fork_in_child() -> None:
+    """The threads that were in such blocks are gone."""
+    global _lock, _pausing
+    _lock = threading.Lock()
+    if _pausing and _enabled:
+        gc.enable()
+    _pausing = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
