@@ -42,7 +42,7 @@ NN_NAMES = """
     selu separable_conv2d sigmoid sigmoid_cross_entropy_with_logits softmax softmax_cross_entropy_with_logits
     softmax_cross_entropy_with_logits_v2 softplus softsign sparse_softmax_cross_entropy_with_logits tanh top_k xw_plus_b zero_fraction
 """
-NAMESPACES = ("", "nn", "math", "random", "bitwise", "initializers", "train")
+NAMESPACES = ("", "linalg", "nn", "math", "random", "bitwise", "initializers", "train")
 
 # Arguments of ours that TensorFlow has not by name.
 EXTRA = {

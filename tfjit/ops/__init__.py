@@ -36,6 +36,11 @@ _FAMILIES: Final = {
         "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique unique_with_counts unravel_index "
         "where"
     ),
+    "linalg": (
+        "cholesky cholesky_solve matrix_band_part=band_part matrix_determinant=det matrix_diag=diag matrix_diag_part=diag_part "
+        "matrix_inverse=inv matrix_set_diag=set_diag matrix_solve=solve matrix_solve_ls=lstsq matrix_square_root=sqrtm "
+        "matrix_triangular_solve=triangular_solve norm qr self_adjoint_eig=eigh self_adjoint_eigvals=eigvalsh svd trace"
+    ),
     "loops": ("while_loop"),
     "matrix_product": ("cross einsum matmul tensordot"),
     "movement": (
@@ -57,8 +62,9 @@ _FAMILIES: Final = {
     ),
     "tensor_arrays": ("TensorArray"),
 }
-_NAMES: Final = {name: family for family, names in _FAMILIES.items() for name in names.split()}
-_NAMESPACES: Final = ("bitwise", "math", "nn", "random", "raw_ops")
+# public name -> (module, its name there)
+_NAMES: Final = {name.partition("=")[0]: (family, name.rpartition("=")[2]) for family, names in _FAMILIES.items() for name in names.split()}
+_NAMESPACES: Final = ("bitwise", "linalg", "math", "nn", "random", "raw_ops")
 newaxis = None
 
 
@@ -66,7 +72,8 @@ def __getattr__(name: str) -> Any:
     if name in _NAMESPACES:
         return importlib.import_module(f"tfjit.ops.{name}")
     if name in _NAMES:
-        value = getattr(importlib.import_module(f"tfjit.ops.{_NAMES[name]}"), name)
+        family, attribute = _NAMES[name]
+        value = getattr(importlib.import_module(f"tfjit.ops.{family}"), attribute)
     else:
         raise AttributeError(f"module 'tfjit.ops' has no attribute {name!r}")
     globals()[name] = value
