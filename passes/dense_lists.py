@@ -17,6 +17,7 @@ from tfjit.passes.functions import WHILES
 from tfjit.passes.rewrite import is_static, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.simplify import simplify
+from tfjit.passes.trip_counts import counted_from, read_loop
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
 
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
@@ -58,12 +59,13 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     Before:  l = TensorListReserve([2], 9); While(l: TensorListSetItem(l, i, x)); TensorListStack
     After:   l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
     Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths, through loops and branches. Of
-    arrays: TensorArrayV3 that is filled and emptied whole or row by row of a loop's counter, each row written once; the flow becomes
-    the array. An array all of whose elements are not known to be written stays, since reading one that is not is an error. (Of a list, an
+    arrays: TensorArrayV3 that is filled and emptied whole, row by row of a loop's counter, or single rows, each row written once; the flow
+    becomes the array. An array not all of whose elements are known to be written stays where it declares no element shape, since reading
+    one that is not is an error then. (Of a list, an
     element that is not set is zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in TensorFlow.)
     Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes known it follows up itself.
     """
-    if not any(op in _LISTS or op == "TensorArrayV3" for op in (node.op for node in graph.op_nodes())):
+    if not _has_lists(graph):
         return
     changed = False
     for _ in range(_ROUNDS):
@@ -76,6 +78,15 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
         simplify(graph, ctx)
         fold_constants(graph, ctx)
         infer_shapes(graph, ctx)
+
+
+def _has_lists(graph: DataflowGraph) -> bool:
+    """Whether lists or arrays are made in a graph or in the bodies that it runs."""
+    library = graph.functions
+    graphs = [graph]
+    if any(is_structured(node.op) for node in graph.op_nodes()):
+        graphs += [library.body(ref).graph for ref in library.reachable(graph)]
+    return any(node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes())
 
 
 @dataclass(slots=True)
@@ -286,104 +297,73 @@ class _Round:
         count = int(size)
         declared = array.attrs.get("element_shape")
         elements: list[Shape] = [declared.dims_tuple] if declared is not None else []
-        whole = rows = reads = 0
         self._expect_bodies(web)
+        everything = np.ones(count, bool)
+        written: list[tuple[np.ndarray, bool]] = []
+        read: list[np.ndarray] = []
         for user, node in web.uses:
             inputs = user.graph.inputs(node.name)
             if node.op in _INDEXED:
                 self._expect_scalar(user, inputs[1])
-            reads += node.op in ("TensorArrayReadV3", "TensorArrayGatherV3")
             if node.op == "TensorArrayReadV3" and array.attrs.get("clear_after_read"):
-                self._counter(user, node, inputs[1])
+                read.append(self._rows(scope, user, node, inputs[1], count)[0])
             if node.op == "TensorArrayScatterV3":
                 shape = tensor_shape(user.graph, *inputs[2])
-                self._expect_whole(user, node, inputs[1], count)
+                self._expect_whole(scope, user, node, inputs[1], count)
                 elements.append(None if shape is None else shape[1:])
-                whole += 1
+                written.append((everything, True))
             elif node.op == "TensorArrayGatherV3":
-                self._expect_whole(user, node, inputs[1], count)
+                self._expect_whole(scope, user, node, inputs[1], count)
+                read.append(everything)
             elif node.op == "TensorArrayWriteV3":
                 elements.append(tensor_shape(user.graph, *inputs[2]))
-                rows += 1
-                self._expect_counter(user, node, inputs[1], count)
-        if whole + rows > 1:
+                written.append(self._rows(scope, user, node, inputs[1], count))
+        if sum(rows.astype(int) for rows, _ in written).max(initial=0) > 1:  # type: ignore[union-attr]
             raise _Stays("its elements may be written twice")
-        if reads > 1 and array.attrs.get("clear_after_read"):
+        if array.attrs.get("clear_after_read") and sum(rows.astype(int) for rows in read).max(initial=0) > 1:  # type: ignore[union-attr]
             raise _Stays("its elements may be read twice")
+        surely = sum((rows for rows, always in written if always), np.zeros(count, bool))
+        if not surely.all() and not is_static(elements[0] if declared is not None else None):
+            raise _Stays("elements of no declared shape may be read that nobody has written")
         return self._dense({count}, elements, {array.attrs["dtype"]})
 
-    def _expect_whole(self, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
+    def _expect_whole(self, owner: Scope, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
         value = self._value(scope, indices)
         if value is None or not np.array_equal(value, np.arange(count)):
             raise _Stays(f"'{node.name}' does not take all elements in their order")
+        if scope is not owner and (scope.key != "cond" and node.op == "TensorArrayScatterV3"):
+            raise _Stays(f"'{node.name}' may write its elements twice")
 
-    def _counter(self, scope: Scope, node: Node, index: tuple[str, int]) -> tuple[int, int]:
-        """(number, step) of the variable of a loop in the plan's own graph that indexes a row: none comes twice."""
-        if scope not in [child for children in self.top.children.values() for child in children] or scope.key != "body":
-            raise _Stays(f"'{node.name}' is not in an outermost loop")
-        while scope.graph.node(index[0]).op == "Identity":
-            index = scope.graph.inputs(index[0])[0]
-        arg = scope.graph.node(index[0])
-        if arg.op != "_Arg":
+    def _rows(self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int) -> tuple[np.ndarray, bool]:
+        """Which rows an op reads or writes, none of them twice, and whether it comes to all of them.
+
+        owner: where the array is made: an op there takes one row, one in the body of a loop there those that a counter gives.
+        """
+        rows = np.zeros(count, bool)
+        if scope is owner:
+            value = self._value(scope, index)
+            if value is None:
+                return np.ones(count, bool), False
+            rows[[k for k in (int(value),) if 0 <= k < count]] = True
+            return rows, True
+        if scope.key != "body" or scope not in owner.children.get(scope.node, ()):
+            raise _Stays(f"'{node.name}' is not in a loop around which the array is made")
+        loop = read_loop(owner, scope.node)
+        offset, k = counted_from(scope, index)
+        if k in loop.steps and k not in loop.counters:
+            return np.ones(count, bool), False
+        counter = loop.counters.get(k)
+        if counter is None:
             raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
-        k = arg.attrs["index"]
-        returned = next(n for n in scope.graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
-        step = self._step(scope, scope.graph.inputs(returned.name)[0], arg)
-        if not step:
-            raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
-        return k, step
-
-    def _expect_counter(self, scope: Scope, node: Node, index: tuple[str, int], count: int) -> None:
-        """An index that takes each value from 0 to count - 1 once."""
-        k, step = self._counter(scope, node, index)
-        start = self._value(self.top, self.top.graph.inputs(scope.node)[k])
-        limit = self._limit(self.top.children[scope.node][0], k)
-        if start is None or int(start) != 0 or step != 1 or limit != count:
-            raise _Stays(f"the counter of '{scope.node}' does not take the values from 0 to {count - 1} one by one")
-
-    def _step(self, scope: Scope, tensor: tuple[str, int], arg: Node) -> int:
-        """What is added to the counter."""
-        while scope.graph.node(tensor[0]).op == "Identity":
-            tensor = scope.graph.inputs(tensor[0])[0]
-        node = scope.graph.node(tensor[0])
-        if node.op not in ("Add", "AddV2"):
-            return 0
-        terms = scope.graph.inputs(node.name)
-        steps = [self._value(scope, term) for term in terms]
-        others = [term for term, value in zip(terms, steps, strict=True) if value is None]
-        origin = others[0] if len(others) == 1 else ("", 0)
-        while origin[0] and scope.graph.node(origin[0]).op == "Identity":
-            origin = scope.graph.inputs(origin[0])[0]
-        return next(int(value) for value in steps if value is not None) if origin == (arg.name, 0) else 0
-
-    def _limit(self, cond: Scope, k: int) -> int | None:
-        """n where the loop goes on just as long as its variable k is less than n."""
-        graph = cond.graph
-        returned = next(node for node in graph.op_nodes() if node.op == "_Retval")
-        tensor = graph.inputs(returned.name)[0]
-        while graph.node(tensor[0]).op in ("Identity", "LoopCond"):
-            tensor = graph.inputs(tensor[0])[0]
-        node = graph.node(tensor[0])
-        if node.op != "Less":
-            return None
-        left, right = graph.inputs(node.name)
-        counter = graph.node(left[0])
-        if counter.op != "_Arg" or counter.attrs["index"] != k:
-            return None
-        value = self._value(cond, right)
-        other = graph.node(right[0])
-        if value is None and other.op == "_Arg" and self._is_unchanged(cond.node, other.attrs["index"]):
-            value = self._value(self.top, self.top.graph.inputs(cond.node)[other.attrs["index"]])
-        return None if value is None else int(value)
-
-    def _is_unchanged(self, name: str, k: int) -> bool:
-        body = self.top.children[name][1]
-        returned = next(n for n in body.graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
-        tensor = body.graph.inputs(returned.name)[0]
-        while body.graph.node(tensor[0]).op == "Identity":
-            tensor = body.graph.inputs(tensor[0])[0]
-        node = body.graph.node(tensor[0])
-        return node.op == "_Arg" and bool(node.attrs["index"] == k)
+        first, last = counter.start + offset, counter.start + offset + counter.step * (loop.at_most or 0)
+        if loop.at_most is None:
+            last = count if counter.step > 0 else -1
+        taken = range(first, last, counter.step)
+        if counter.step < 0:
+            taken = taken[::-1]
+        low = taken[max(-(taken.start // taken.step), 0) :] if taken.start < 0 else taken
+        rows[low.start : max(low.stop, 0) : low.step] = True
+        return rows, loop.trips is not None
 
     # ---- rewriting
 

@@ -109,7 +109,9 @@ class RoleFinder:
             return None
         shape = self.shape(node.name, 0)
         if shape is not None:
-            return Role("loop", shape) if prod(shape) else None
+            # an operand of unknown shape may have any number of dims
+            known = all(self.shape(src, slot) is not None for src, slot in self.graph.inputs(node.name))
+            return Role("loop", shape) if known and 0 not in shape else None
         spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
         spaces.discard(())
         if node.op == "Select" or node.op in BIAS:

@@ -46,7 +46,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make lists and tensor arrays of known size dense; see passes/dense_lists.py, which is imported when it is first needed."""
-    if any(node.op.startswith(("TensorList", "TensorArray")) for node in graph.op_nodes()):
+    if any(node.op.startswith(("TensorList", "TensorArray")) or node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
         from tfjit.passes.dense_lists import dense_lists as run
 
         run(graph, ctx)

@@ -26,6 +26,12 @@ def _v2() -> Any:
         tf1.disable_control_flow_v2()
 
 
+@pytest.fixture
+def v1(_v2: Any) -> None:
+    """TensorFlow builds Switch and Merge, and tensor arrays instead of lists."""
+    tf1.disable_control_flow_v2()
+
+
 @pytest.fixture(params=["off", "eager"])
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TFJIT_JIT", request.param)
@@ -90,6 +96,80 @@ DENSE: dict[str, Callable[[Any], Sequence[Any]]] = {
 @pytest.mark.parametrize("name", DENSE)
 def test_dense(name: str) -> None:
     check(DENSE[name], True)
+
+
+@pytest.mark.usefixtures("mode", "v1")
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_arrays(name: str) -> None:
+    check(DENSE[name], name != "larger")
+
+
+def counted(x: Any, body: Any, array: Any, first: int = 0, more: Any = None) -> list[Any]:
+    """What a loop over i has written into an array."""
+    return [tf.while_loop(more or (lambda i, _: i < 4), body, [first, array])[1].stack()]
+
+
+# of single rows and of counters that go other ways
+ARRAYS: dict[str, tuple[bool, Callable[[Any], Sequence[Any]]]] = {
+    "backwards": (
+        True,
+        lambda x: counted(x, lambda i, a: (i - 1, a.write(i, x[i])), tf.TensorArray(tf.float32, 4), 3, lambda i, _: i >= 0),
+    ),
+    "one row before the loop": (
+        True,
+        lambda x: counted(x, lambda i, a: (i + 1, a.write(i + 1, x[i])), tf.TensorArray(tf.float32, 5).write(0, -x[0])),
+    ),
+    "every other row": (False, lambda x: counted(x, lambda i, a: (i + 2, a.write(i, x[i])), tf.TensorArray(tf.float32, 4))),
+    "every other row of a declared shape": (
+        True,
+        lambda x: counted(
+            tf.ensure_shape(x, [4, 2, 3]), lambda i, a: (i + 2, a.write(i, x[i])), tf.TensorArray(tf.float32, 4, element_shape=[2, 3])
+        ),
+    ),
+    "until something is found": (
+        True,
+        lambda x: counted(
+            x,
+            lambda i, a: (i + 1, a.write(i, tf.ensure_shape(x[i], [2, 3]))),
+            tf.TensorArray(tf.float32, 4, element_shape=[2, 3]),
+            0,
+            lambda i, _: tf.logical_and(i < 4, x[i % 4, 0, 0] < 100.0),
+        ),
+    ),
+    "made in a loop": (
+        True,
+        lambda x: [
+            tf.while_loop(
+                lambda j, s: j < 3,
+                lambda j, s: (j + 1, s + counted(x, lambda i, a: (i + 1, a.write(i, x[i] * s[i])), tf.TensorArray(tf.float32, 4))[0]),
+                [0, tf.ones_like(x)],
+            )[1]
+        ],
+    ),
+}
+
+
+@pytest.mark.usefixtures("mode", "v1")
+@pytest.mark.parametrize("name", ARRAYS)
+def test_rows_of_arrays(name: str) -> None:
+    check(ARRAYS[name][1], ARRAYS[name][0])
+
+
+@pytest.mark.usefixtures("v1")
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_row_that_is_written_twice(start: int) -> None:
+    """Once before the loop, once in it."""
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [4, 3], name="x")
+        array = tf.TensorArray(tf.float32, 4).write(1 - start, x[0])
+        out = tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, x[i])), [start, array])[1].stack().name
+    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+        if start:
+            np.testing.assert_allclose(ours.run(out, {"x:0": X[:, 0]}), theirs.run(out, {"x:0": X[:, 0]}))
+            return
+        for session, kind in ((theirs, tf.errors.InvalidArgumentError), (ours, errors.InvalidArgumentError)):
+            with pytest.raises(kind, match="Could not write to TensorArray index 1 because it has already been written to"):
+                session.run(out, {"x:0": X[:, 0]})
 
 
 @pytest.mark.usefixtures("mode")
