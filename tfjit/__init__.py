@@ -37,7 +37,7 @@ _HOMES = {
         "variance_scaling_initializer zeros_initializer"
     ),
     "tfjit.client.modes": (
-        "disable_control_flow_v2 disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
+        "disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
         "enable_v2_tensorshape executing_eagerly is_tensor"
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",

@@ -149,7 +149,12 @@ def reshape_map(index: IndexMap, source: Sequence[int], target: Sequence[int], s
 
 
 def broadcast_map(index: IndexMap, source: Sequence[int], target: Sequence[int], align_left: bool = False) -> IndexMap:
-    """Map of an operand of shape `source`, given the map of the result of shape `target` (dims align on the right, as NumPy's do)."""
+    """Map of an operand of shape `source`, given the map of the result of shape `target` (dims align on the right, as NumPy's do).
+
+    Raises Unsupported for an operand of more dims than the result: an unknown rank that the result's shape was not inferred from.
+    """
+    if len(source) > len(target):
+        raise Unsupported(f"an operand of shape {list(source)} has more dims than the result of shape {list(target)}")
     lead = 0 if align_left else len(target) - len(source)
     return tuple(_ZERO if s == 1 and target[lead + d] != 1 else index[lead + d] for d, s in enumerate(source))
 

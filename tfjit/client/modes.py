@@ -13,10 +13,6 @@ def disable_eager_execution() -> None:
     """Nothing to do: operations are always nodes of a graph."""
 
 
-def disable_control_flow_v2() -> None:
-    """Nothing to do: control flow is always made of Switch and Merge."""
-
-
 def disable_tensor_equality() -> None:
     """Nothing to do: `==` of tensors always compares identity."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from tfjit.client.initial_values import guarded
 from tfjit.client.variables import Variable
 from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.function_graph import building
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import TensorShape, as_shape
 from tfjit.ops.apply import create, tensor
@@ -116,19 +117,19 @@ class ResourceVariable(Variable):
         """The value as a tensor: a new read, unless the variable has a caching device."""
         if self._cached_value is not None:
             return self._cached_value
-        with self.graph.as_default(), self.graph.colocate_with(None, ignore_existing=True):
+        with building(self.graph) as graph, graph.colocate_with(None, ignore_existing=True):
             return self._read()
 
     def read_value(self) -> Tensor:
         """A new read of the value, which runs after the control dependencies around it."""
-        with self.graph.as_default():
-            with self.graph.name_scope("Read"):
+        with building(self.graph) as graph:
+            with graph.name_scope("Read"):
                 value = self._read()
             return identity(value)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows of the value: indices [...] -> [..., row]."""
-        with self.graph.as_default(), self.graph.name_scope(name or "Gather") as scope:
+        with building(self.graph) as graph, graph.name_scope(name or "Gather") as scope:
             value = tensor("ResourceGather", scope, resource=self._handle, indices=indices, dtype=self._dtype)
             return identity(value)
 
@@ -137,7 +138,7 @@ class ResourceVariable(Variable):
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """A bool tensor: whether the variable has a value."""
-        with self.graph.as_default():
+        with building(self.graph):
             return tensor("VarIsInitializedOp", name, resource=self._handle)
 
     def initialized_value(self) -> Tensor:
@@ -168,7 +169,7 @@ class ResourceVariable(Variable):
 
     def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
         """Set the value: the variable as it is afterwards, or the operation without read_value. Raises ValueError for another shape."""
-        with self.graph.as_default():
+        with building(self.graph):
             converted = self._value_for(value)
             checked = self._validate_shape and self._shape.is_fully_defined()
             op = create("AssignVariableOp", name, resource=self._handle, value=converted, validate_shape=checked)
@@ -176,25 +177,25 @@ class ResourceVariable(Variable):
 
     def assign_add(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
         """Add to the value: the variable as it is afterwards, or the operation without read_value."""
-        with self.graph.as_default():
+        with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
             return self._after(create("AssignAddVariableOp", name, resource=self._handle, value=value), read_value)
 
     def assign_sub(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
         """Subtract from the value: the variable as it is afterwards, or the operation without read_value."""
-        with self.graph.as_default():
+        with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
             return self._after(create("AssignSubVariableOp", name, resource=self._handle, value=value), read_value)
 
     def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
         """Add one: the value before. Its run raises OutOfRangeError at `limit`."""
-        with self.graph.as_default():
+        with building(self.graph):
             before = tensor("ResourceCountUpTo", name, resource=self._handle, limit=limit, T=self._dtype)
             before.set_shape(self._shape)
             return before
 
     def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
-        with self.graph.as_default():
+        with building(self.graph):
             value = convert_to_tensor(updates, dtype=self._dtype)
             if op_type.startswith("ScatterNd"):
                 return self._after(create("Resource" + op_type, name, ref=self._handle, indices=indices, updates=value))
@@ -215,7 +216,8 @@ class UpdatedVariable(ResourceVariable):
     _parent_op: Operation
 
     def __init__(self, variable: ResourceVariable, op: Operation) -> None:
-        for key in ("graph", "_handle", "_dtype", "_shape", "_validate_shape", "_is_initialized", "_initial_value", "_initializer_op"):
+        self.graph = op.graph  # a function's body, where it is changed in one
+        for key in ("_handle", "_dtype", "_shape", "_validate_shape", "_is_initialized", "_initial_value", "_initializer_op"):
             setattr(self, key, getattr(variable, key))
         for key in ("_trainable", "_constraint", "_synchronization", "_aggregation", "_caching_device"):
             setattr(self, key, getattr(variable, key))
@@ -239,7 +241,7 @@ class UpdatedVariable(ResourceVariable):
 
     def value(self) -> Tensor:
         """A new read of the value after the change."""
-        with self.graph.as_default():
+        with building(self.graph):
             return self._read()
 
     read_value = value

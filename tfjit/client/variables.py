@@ -13,6 +13,7 @@ from tfjit.client.initial_values import guarded
 from tfjit.client.session import get_default_session
 from tfjit.framework.default_graph import add_to_collections, get_default_graph, name_scope
 from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.function_graph import FunctionGraph, building, lifted
 from tfjit.framework.graph import Graph
 from tfjit.framework.graph_keys import GraphKeys
 from tfjit.framework.operation import Operation, Tensor, TensorReference
@@ -91,6 +92,8 @@ class Variable:
         variable_def = kwargs.get("variable_def")
         if variable_def is not None:
             use_resource = variable_def.is_resource
+        if use_resource is None and get_default_graph().building_function:
+            use_resource = True  # a reference does not go into a function
         if use_resource is None:
             from tfjit.client.variable_scope import get_variable_scope
 
@@ -145,9 +148,14 @@ class Variable:
         self._synchronization = synchronization
         self._aggregation = aggregation
         self._caching_device = caching_device
+        if isinstance(getattr(initial_value, "graph", None), FunctionGraph):
+            raise ValueError(
+                f"Tensor-typed variable initializers must either be wrapped in an init_scope or callable (e.g., `tf.Variable(lambda : "
+                f"tf.truncated_normal([10, 40]))`) when building functions. Got: {initial_value}"
+            )
         values = [] if callable(initial_value) else [initial_value]
         # A variable and its initializer run on their own, whatever block they are written in.
-        with name_scope(name, "Variable", values) as scope, get_default_graph().control_dependencies(None):
+        with lifted(), name_scope(name, "Variable", values) as scope, get_default_graph().control_dependencies(None):
             self.graph = get_default_graph()
             self._build(initial_value, None if dtype is None else as_dtype(dtype), shape, validate_shape, scope)
             add_to_collections(collections, self)
@@ -466,7 +474,7 @@ class RefVariable(Variable):
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """A bool tensor: whether the variable has a value."""
-        with self.graph.as_default():
+        with building(self.graph):
             return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
 
     def initialized_value(self) -> Tensor:
@@ -517,7 +525,7 @@ def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> 
     Raises TypeError for inputs that don't fit the variable's dtype.
     """
     graph = ref.graph
-    with graph.as_default(), graph.name_scope(name or op_type) as scope:
+    with building(graph) as graph, graph.name_scope(name or op_type) as scope:
         for key in ("indices", "updates", "value"):
             if key in arguments and not isinstance(arguments[key], Tensor):
                 dtype = None if key == "indices" else ref.dtype.base_dtype

@@ -66,7 +66,13 @@ def reset_default_graph() -> None:
 
 
 def graph_of(values: Sequence[Any] | None) -> Graph:
-    """The graph of the first tensor or operation among `values`, else the default. Raises ValueError when two graphs meet."""
+    """The graph of the first tensor or operation among `values`, else the default; while a body is built, the body, which captures others.
+
+    Raises ValueError when two graphs meet.
+    """
+    current = get_default_graph()
+    if current.building_function:
+        return current
     found: Any = None
     for value in values or ():
         element = value
@@ -78,7 +84,7 @@ def graph_of(values: Sequence[Any] | None) -> Graph:
             found = element
         elif element.graph is not found.graph:
             raise ValueError(f"{element} must be from the same graph as {found} (graphs are {element.graph} and {found.graph}).")
-    return found.graph if found is not None else get_default_graph()
+    return found.graph if found is not None else current
 
 
 class name_scope:

@@ -19,6 +19,7 @@ class _Entry:
 
 
 _entries: Final[dict[str, _Entry]] = {}
+_with_needed: Final[set[GradientFn]] = set()
 
 
 def register(op_type: str, gradient: GradientFn | None) -> None:
@@ -29,6 +30,20 @@ def register(op_type: str, gradient: GradientFn | None) -> None:
     caller = next((f for f in reversed(traceback.extract_stack()) if f.filename != __file__), None)
     where = f"{caller.name} {caller.filename}:{caller.lineno}" if caller is not None else "<unknown>"
     _entries[op_type] = _Entry(gradient, where)
+
+
+def with_needed(gradient: GradientFn) -> GradientFn:
+    """A decorator: the gradient function is called as `fn(op, needed, *output_gradients)`, with None for outputs that have no gradient.
+
+    needed: for each input whether its gradient is asked for.
+    """
+    _with_needed.add(gradient)
+    return gradient
+
+
+def takes_needed(gradient: GradientFn) -> bool:
+    """Whether a gradient function was marked by `with_needed`."""
+    return gradient in _with_needed
 
 
 def unregister(op_type: str) -> None:

@@ -15,6 +15,7 @@ from tfjit.framework.errors import InvalidGraphError
 from tfjit.framework.shape import Shape, TensorShape
 
 if TYPE_CHECKING:
+    from tfjit.framework.function_graph import FunctionGraph
     from tfjit.framework.graph import Graph
     from tfjit.framework.op_def import OpDef
 
@@ -264,6 +265,7 @@ class Operation:
     __slots__ = (
         "__weakref__",
         "_attrs",
+        "_bodies",
         "_control_flow_context",
         "_control_inputs",
         "_control_outputs",
@@ -306,6 +308,7 @@ class Operation:
         self._frame = frame
         self._control_flow_context: Any = None
         self._original_op: Operation | None = None
+        self._bodies: tuple[FunctionGraph, ...] = ()  # of the functions that the attrs name, where they were built or looked at
         self.outputs: list[Tensor] = []
 
     @property

@@ -17,6 +17,7 @@ _FAMILIES: Final = {
     "clipping": ("clip_by_global_norm clip_by_norm global_norm"),
     "conditionals": ("case cond switch_case"),
     "control_flow": ("Assert Print group no_op timestamp tuple"),
+    "control_flow_form": ("control_flow_v2_enabled disable_control_flow_v2 enable_control_flow_v2"),
     "convert": ("ConversionFunction constant convert_n_to_tensor convert_to_tensor register_tensor_conversion_function"),
     "elementwise": (
         "abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh betainc cast ceil clip_by_value "

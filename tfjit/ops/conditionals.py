@@ -9,9 +9,11 @@ from tfjit.framework import dtypes, nest
 from tfjit.framework.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graph_keys import GraphKeys
 from tfjit.framework.operation import Operation, Tensor
+from tfjit.ops import conditionals_v2
 from tfjit.ops.apply import tensor
 from tfjit.ops.control_flow import Assert, merge, no_op, switch, with_dependencies
 from tfjit.ops.control_flow_contexts import CondContext
+from tfjit.ops.control_flow_form import uses_functions
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.tensor_arrays import from_flow, to_flow
 
@@ -41,6 +43,8 @@ def cond(
         if not callable(function):
             raise TypeError(f"'{called}' must be callable.")
     assert true_fn is not None and false_fn is not None
+    if uses_functions():
+        return conditionals_v2.cond(pred, true_fn, false_fn, name)
     if isinstance(pred, bool):
         raise TypeError("'pred' must not be a Python bool.")
     with name_scope(name, "cond", [pred]):
@@ -167,35 +171,21 @@ def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
 def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None) -> Any:
     """What the function at `branch_index` (an int32 scalar) returns, or `default`'s where there is none; without one, the last's.
 
-    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices are 0, 1, .. len - 1.
-    Raises TypeError and ValueError for others.
+    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices are 0, 1, .. len - 1. It is a Case node,
+    whose branches are functions of the graph. Raises TypeError and ValueError for others.
     """
-    from tfjit.ops.elementwise import equal, less
-
     functions = _indexed(branch_fns)
-    if default is not None and not callable(default):
-        raise TypeError("'default' must be callable.")
-    with name_scope(name, "case", [branch_index] if isinstance(branch_index, Tensor) else []):
+    if default is not None:
+        if not callable(default):
+            raise TypeError("'default' must be callable.")
+        functions.append(default)
+    if isinstance(branch_index, int):
+        raise TypeError("branch_index must not be a Python int", branch_index)
+    with name_scope(name, "switch_case", [branch_index] if isinstance(branch_index, Tensor) else []):
         index = convert_to_tensor(branch_index, name="branch_index")
         if index.dtype.base_dtype is not dtypes.int32:
             raise TypeError(f"'branch_index' must be an integer Tensor, got {index.dtype}")
-        last = len(functions) - 1
-
-        def among(low: int, high: int) -> Any:
-            """The branches low..high-1, by halves."""
-            if high - low == 1:
-                return functions[low]()
-            middle = (low + high) // 2
-            return cond(less(index, middle), lambda: among(low, middle), lambda: among(middle, high), strict=True)
-
-        if default is None:
-            # an index without a branch takes the last one
-            inside = tensor("LogicalAnd", x=less(-1, index), y=less(index, last))
-            return cond(inside, lambda: among(0, last), functions[last], strict=True) if last else functions[0]()
-        if not last:
-            return cond(equal(index, 0), functions[0], default, strict=True)
-        inside = tensor("LogicalAnd", x=less(-1, index), y=less(index, last + 1))
-        return cond(inside, lambda: among(0, last + 1), default, strict=True)
+        return conditionals_v2.indexed_case(index, functions)
 
 
 def _indexed(given: Any) -> list[Callable[[], Any]]:

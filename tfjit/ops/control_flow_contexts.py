@@ -566,19 +566,19 @@ def set_invariants(values: Sequence[Tensor], enters: Sequence[Tensor], invariant
             entered.set_shape(value.shape)
             continue
         wanted = as_shape(invariants[i])
-        if not _fits(value.shape_tuple, wanted):
+        if not fits(value.shape_tuple, wanted):
             raise ValueError(
                 f"The shape invariant specified for {value.name} is not compatible with the initial shape of the loop variable. It enters "
-                f"the loop with shape {value.shape}, but the specified shape invariant is {_public(wanted)}."
+                f"the loop with shape {value.shape}, but the specified shape invariant is {shape_text(wanted)}."
             )
         entered._shape = wanted
 
 
-def _public(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     return "<unknown>" if shape is None else "(" + ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "") + ")"
 
 
-def _fits(shape: Shape, invariant: Shape) -> bool:
+def fits(shape: Shape, invariant: Shape) -> bool:
     """Whether every case of `shape` is one of `invariant`."""
     if invariant is None:
         return True
@@ -588,10 +588,10 @@ def _fits(shape: Shape, invariant: Shape) -> bool:
 
 
 def _check_shape(merge: Tensor, following: Tensor) -> None:
-    if not _fits(following.shape_tuple, merge.shape_tuple):
+    if not fits(following.shape_tuple, merge.shape_tuple):
         source = merge.op.inputs[0].op.inputs[0]
         raise ValueError(
-            f"Input tensor '{source.name}' enters the loop with shape {_public(merge.shape_tuple)}, but has shape "
-            f"{_public(following.shape_tuple)} after one iteration. To allow the shape to vary across iterations, use the "
+            f"Input tensor '{source.name}' enters the loop with shape {shape_text(merge.shape_tuple)}, but has shape "
+            f"{shape_text(following.shape_tuple)} after one iteration. To allow the shape to vary across iterations, use the "
             "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
         )

@@ -10,17 +10,23 @@ from typing import Any, Final
 
 from tfjit.framework import dtypes, gradient_registry
 from tfjit.framework.default_graph import control_dependencies, get_default_graph
+from tfjit.framework.function_graph import FunctionGraph, building
 from tfjit.framework.indexed_slices import IndexedSlices
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import is_compatible
 from tfjit.ops import raw_ops as raw
+from tfjit.ops.backward_graphs import zeros_of
+from tfjit.ops.bodies import handle_data
 from tfjit.ops.control_flow_contexts import CondContext, is_loop_exit
 from tfjit.ops.convert import convert_to_tensor, register_tensor_conversion_function
 from tfjit.ops.loop_gradients import LoopGradient, LoopGradients, is_loop_switch, is_switch, outside, zeros
 
 Gradient = Any  # Tensor | IndexedSlices
 
-_RULES: Final = ("array", "control_flow", "linear_algebra", "math", "movement", "nn", "reduction", "state", "tensor_array")
+_RULES: Final = (
+    *("array", "branches", "calls", "control_flow", "linear_algebra", "math", "movement", "nn", "reduction", "state"),
+    *("tensor_array", "tensor_list", "while"),
+)
 _TRAINABLE: Final = frozenset(
     {
         dtypes.float16,
@@ -78,20 +84,42 @@ def gradients(
     starts = _list(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(starts) != len(targets):
         raise ValueError(f"Must specify a gradient for each y in ys: {len(targets)} ys, {len(starts)} grad_ys")
-    graph = next((tensor.graph for tensor in (*targets, *sources)), get_default_graph())
-    other = next((tensor for tensor in (*targets, *sources, *stops) if tensor.graph is not graph), None)
-    if other is not None:
-        raise ValueError(f"{other.name} is not in the graph of the others")
-    with graph.as_default(), graph.name_scope(name):
-        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients)
-        for i, (y, start) in enumerate(zip(targets, starts, strict=True)):
-            walk.add(y, _start(y, start, i))
-        walk.run(targets)
-        found = [walk.total(x) for x in sources]
+    with _graph_of([*targets, *sources, *stops]), get_default_graph().name_scope(name):
+        for i, y in enumerate(targets):
+            starts[i] = _start(y, starts[i], i)
+        found = backpropagate(targets, sources, starts, stops, colocate_gradients_with_ops, gate_gradients)
         if unconnected is UnconnectedGradients.ZERO:
             found = [raw.ZerosLike(x=_value(x)) if g is None else g for g, x in zip(found, sources, strict=True)]
     del aggregation_method  # one AddN, whatever is asked for
     return found
+
+
+def backpropagate(
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    grad_ys: Sequence[Gradient],
+    stops: Sequence[Tensor] = (),
+    colocate: bool = False,
+    gate: bool = False,
+) -> list[Gradient | None]:
+    """The gradients of xs, built in the default graph: where that is a function's body, ys and xs may be of graphs it takes tensors of."""
+    walk = _Walk(ys, xs, stops, colocate, gate)
+    for y, gradient in zip(ys, grad_ys, strict=True):
+        walk.add(y, gradient)
+    walk.run(ys)
+    return [walk.total(x) for x in xs]
+
+
+def _graph_of(values: Sequence[Tensor]) -> Any:
+    """The graph that gradients of these are built in, made the default. Raises ValueError where they are of graphs that do not meet."""
+    graph = values[0].graph if values else get_default_graph()
+    for value in values:
+        if isinstance(value.graph, FunctionGraph) and value.graph.takes(graph):
+            graph = value.graph
+    other = next((v for v in values if v.graph is not graph and not (isinstance(graph, FunctionGraph) and graph.takes(v.graph))), None)
+    if other is not None:
+        raise ValueError(f"{other.name} is not in the graph of the others")
+    return building(graph)
 
 
 def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[Tensor]:
@@ -105,7 +133,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[T
     sources = _tensors(xs)
     found = []
     graph = sources[0].graph if sources else get_default_graph()
-    with graph.as_default(), graph.name_scope(name):
+    with building(graph) as graph, graph.name_scope(name):
         for gradient, x in zip(gradients(ys, sources, **options), sources, strict=True):
             size = x.shape.num_elements()
             if gradient is None or size is None:
@@ -157,13 +185,52 @@ def is_trainable(tensor: Tensor) -> bool:
 class _Walk:
     """One walk from the ys back to the xs: what has arrived at each tensor, and how much is still to come at each operation."""
 
-    def __init__(self, xs: Sequence[Tensor], stops: Sequence[Tensor], colocate: bool, gate: bool) -> None:
+    def __init__(self, ys: Sequence[Tensor], xs: Sequence[Tensor], stops: Sequence[Tensor], colocate: bool, gate: bool) -> None:
+        self._bodies = _bodies_around(ys)
+        self._xs = {id(x) for x in xs}
         self._colocate = colocate
         self._gate = gate
         self._stopped = {tensor.op for tensor in stops}  # nothing goes back through these
         self._arrived: dict[tuple[Operation, int], list[Gradient]] = {}
         self._totals: dict[tuple[Operation, int], Gradient | None] = {}
-        self._reached = _reached(xs, {id(tensor) for tensor in stops})
+        self._reached = self._find_reached(xs, {id(tensor) for tensor in stops})
+
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
+        """The inputs of an operation; where one stands in a body for a tensor of outside, that tensor, unless it is one of the xs."""
+        if not self._bodies:
+            return op.inputs
+        return [value if id(value) in self._xs else self._outside(value) for value in op.inputs]
+
+    def _outside(self, value: Tensor) -> Tensor:
+        while isinstance(value.op.graph, FunctionGraph) and value.op.graph in self._bodies:
+            found = value.op.graph.outer_of(value)
+            if found is None:
+                break
+            value = found
+        return value
+
+    def _consumers(self, value: Tensor) -> list[Operation]:
+        """Operations that take a tensor, those in bodies that capture it among them."""
+        found = value.consumers()
+        for body in self._bodies:
+            inside = body.captured(value)
+            if inside is not None and id(inside) not in self._xs:
+                found += self._consumers(inside)
+        return found
+
+    def _find_reached(self, xs: Sequence[Tensor], stops: set[int]) -> set[Operation]:
+        """Operations that depend on an x through tensors that are not stopped."""
+        found: set[Operation] = set()
+        stack = [x.op for x in xs]
+        found.update(stack)
+        for output in (output for op in stack for output in op.outputs):
+            if (id(output) in stops and id(output) not in self._xs) or not is_trainable(output):
+                continue
+            for consumer in self._consumers(output):
+                if consumer not in found:
+                    found.add(consumer)
+                    stack.append(consumer)
+        return found
 
     def add(self, tensor: Tensor, gradient: Gradient) -> None:
         """A gradient that arrives at a tensor."""
@@ -186,10 +253,11 @@ class _Walk:
             self._leave_unused(state, left, ready)
         while ready:
             op = ready.popleft()
-            for tensor, gradient in zip(op.inputs, self._of(op), strict=True):
+            inputs = self._inputs(op)
+            for tensor, gradient in zip(inputs, self._of(op, inputs), strict=True):
                 if gradient is not None and tensor.op in self._reached:
                     self.add(tensor, gradient)
-            for tensor in op.inputs:
+            for tensor in inputs:
                 source = tensor.op
                 if source in pending:
                     pending[source] -= 1
@@ -228,7 +296,7 @@ class _Walk:
         pending = dict.fromkeys((y.op for y in ys if y.op in self._reached), 0)
         stack = list(pending)
         while stack:
-            for tensor in stack.pop().inputs:
+            for tensor in self._inputs(stack.pop()):
                 op = tensor.op
                 if op not in self._reached:
                     continue
@@ -238,8 +306,8 @@ class _Walk:
                 pending[op] += 1
         return pending
 
-    def _of(self, op: Operation) -> list[Gradient | None]:
-        """The gradients of an operation's inputs."""
+    def _of(self, op: Operation, inputs: Sequence[Tensor]) -> list[Gradient | None]:
+        """The gradients of an operation's inputs. inputs: what they are, as `_inputs` says."""
         loops = self._loops
         state = loops.of(op)
         with outside(loops.place(loops.of(op, before=True))):
@@ -251,27 +319,23 @@ class _Walk:
         none: list[Gradient | None] = [None] * len(op.inputs)
         if not op.inputs or op in self._stopped or all(gradient is None for gradient in incoming):
             return none
-        if not any(tensor.op in self._reached and is_trainable(tensor) for tensor in op.inputs):
+        needed = [tensor.op in self._reached and is_trainable(tensor) for tensor in inputs]
+        if not any(needed):
             return none
         rule = _rule(op)
         if rule is None:
             return none
-        graph = op.graph
+        graph = get_default_graph()
         place = graph.colocate_with(op) if self._colocate else nullcontext()
         scope = graph.name_scope(op.name.replace("/", "_") + "_grad" if op.name.startswith("_") else op.name + "_grad")
         with scope, place, outside(loops.place(state)):
-            filled = [
-                _zeros(output, state) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
-                for gradient, output in zip(incoming, op.outputs, strict=True)
-            ]
-            returned = rule(op, *filled)
-            results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-            if len(results) != len(op.inputs):
-                raise ValueError(f"Num gradients {len(results)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}")
-            results = [None if tensor.dtype.base_dtype not in _TRAINABLE else g for g, tensor in zip(results, op.inputs, strict=True)]
+            if gradient_registry.takes_needed(rule):
+                results = list(rule(op, needed, *incoming))
+            else:
+                results = self._apply(rule, op, incoming, state)
             if self._gate and sum(result is not None for result in results) > 1:
                 results = all_ready(results)
-        for gradient, tensor in zip(results, op.inputs, strict=True):
+        for gradient, tensor in zip(results, inputs, strict=True):
             if isinstance(gradient, Tensor) and tensor.dtype is not dtypes.resource:
                 if not is_compatible(gradient.shape_tuple, tensor.shape_tuple):
                     raise ValueError(
@@ -281,6 +345,18 @@ class _Walk:
                 gradient.set_shape(tensor.shape)
         return results
 
+    @staticmethod
+    def _apply(rule: Any, op: Operation, incoming: Sequence[Gradient | None], state: LoopGradient | None) -> list[Gradient | None]:
+        filled = [
+            _zeros(output, state) if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource else gradient
+            for gradient, output in zip(incoming, op.outputs, strict=True)
+        ]
+        returned = rule(op, *filled)
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        if len(results) != len(op.inputs):
+            raise ValueError(f"Num gradients {len(results)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}")
+        return [None if tensor.dtype.base_dtype not in _TRAINABLE else g for g, tensor in zip(results, op.inputs, strict=True)]
+
 
 def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
     """The gradient of an output that nothing asks the gradient of."""
@@ -288,6 +364,8 @@ def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
     if state is not None:
         return state.zeros_like(op, output.value_index)
     context = op._get_control_flow_context()
+    if get_default_graph().building_function:
+        return zeros_of(output)
     if not is_switch(op) or not isinstance(context, CondContext):
         made: Tensor = raw.ZerosLike(x=output)
         return made
@@ -297,21 +375,15 @@ def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
         return zeros(raw.Shape(input=other), output.dtype.base_dtype)
 
 
-def _reached(xs: Sequence[Tensor], stops: set[int]) -> set[Operation]:
-    """Operations that depend on an x through tensors that are not stopped."""
-    found: set[Operation] = set()
-    stack = [x.op for x in xs]
-    found.update(stack)
-    starts = {id(x) for x in xs}
-    while stack:
-        op = stack.pop()
-        for output in op.outputs:
-            if (id(output) in stops and id(output) not in starts) or not is_trainable(output):
-                continue
-            for consumer in output.consumers():
-                if consumer not in found:
-                    found.add(consumer)
-                    stack.append(consumer)
+def _bodies_around(ys: Sequence[Tensor]) -> list[FunctionGraph]:
+    """The bodies that ys are in, innermost first: what these take from outside is gone through."""
+    found: list[FunctionGraph] = []
+    for y in ys:
+        graph: Any = y.graph
+        while isinstance(graph, FunctionGraph):
+            if graph not in found:
+                found.append(graph)
+            graph = graph.outer_graph
     return found
 
 
@@ -331,6 +403,8 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
 def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
     """The gradient that a y begins with. Raises TypeError where it does not fit y's dtype."""
     dtype = y.dtype.base_dtype
+    if gradient is not None and dtype in (dtypes.resource, dtypes.variant):
+        return gradient
     if gradient is None:
         if dtype in (dtypes.complex64, dtypes.complex128):
             raise TypeError(f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})")
@@ -393,7 +467,10 @@ def _value(x: Tensor) -> Tensor:
     """The value of a tensor, or of the variable whose handle it is."""
     if x.dtype is not dtypes.resource:
         return x
-    return raw.ReadVariableOp(resource=x, dtype=x.op.get_attr("dtype"))
+    data = handle_data(x)
+    if data is None:
+        raise ValueError(f"gradients: nothing is known of the variable that {x.name} refers to")
+    return raw.ReadVariableOp(resource=x, dtype=data[0][1])
 
 
 def _list(values: Any) -> list[Any]:

@@ -10,7 +10,9 @@ from tfjit.framework.default_graph import get_default_graph, name_scope
 from tfjit.framework.graph_keys import GraphKeys
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import TensorShape
+from tfjit.ops import loops_v2
 from tfjit.ops.control_flow_contexts import WhileContext, set_invariants
+from tfjit.ops.control_flow_form import uses_functions
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.tensor_arrays import from_flow, to_flow
 
@@ -43,6 +45,10 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
     leaves = nest.flatten(loop_vars)
+    if uses_functions():
+        return _as_functions(
+            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, back_prop, return_same_structure
+        )
     with name_scope(name, "while", [leaf for leaf in leaves if isinstance(leaf, Tensor)]):
         if not leaves:
             raise ValueError("'loop_vars' must be provided.")
@@ -71,6 +77,28 @@ def while_loop(
 
         context = WhileContext(bound, parallel_iterations, back_prop, swap_memory)
         return _build(bounded, counted, (counter, loop_vars[0] if alone else loop_vars), invariants, False, context)[1]
+
+
+def _as_functions(
+    cond: Any,
+    body: Any,
+    loop_vars: Any,
+    shape_invariants: Any,
+    parallel_iterations: int,
+    bound: Any,
+    name: str | None,
+    back_prop: bool,
+    same_structure: bool,
+) -> Any:
+    if not nest.flatten(loop_vars):
+        raise ValueError("'loop_vars' must be provided.")
+    variables = loop_vars if nest.is_nested(loop_vars) else [loop_vars]
+    invariants = None
+    if shape_invariants is not None:
+        invariants = _shapes(variables, shape_invariants if nest.is_nested(loop_vars) else [shape_invariants])
+    found = loops_v2.while_loop(cond, body, variables, invariants, parallel_iterations, bound, name, back_prop)
+    flat = nest.flatten(found)
+    return flat[0] if len(flat) == 1 and not same_structure else found
 
 
 def _call(function: Callable[..., Any], values: Any) -> Any:

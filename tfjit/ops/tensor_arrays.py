@@ -12,6 +12,7 @@ from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import Shape, TensorShape, as_shape, is_compatible, merge
 from tfjit.framework.static_value import constant_value
 from tfjit.ops.apply import call, create, tensor
+from tfjit.ops.control_flow_form import uses_functions
 from tfjit.ops.convert import convert_to_tensor
 
 
@@ -21,8 +22,15 @@ class TensorArray:
     Methods that write give another TensorArray, which has to be used in place of this one: its flow makes what follows wait.
     dtype: of the elements. size: their number, an int32 scalar; `dynamic_size` lets it grow. handle, flow: of an array that exists
     already. infer_shape: all elements have one shape, which the first write tells. element_shape: the shape, as far as it is known.
-    Raises ValueError where arguments contradict each other.
+    In control flow v2, and in functions, it is a `ListTensorArray`. Raises ValueError where arguments contradict each other.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
+        if cls is TensorArray and uses_functions() and len(args) < 6 and kwargs.get("handle") is None:
+            from tfjit.ops.tensor_lists import ListTensorArray
+
+            return object.__new__(ListTensorArray)
+        return object.__new__(cls)
 
     def __init__(
         self,

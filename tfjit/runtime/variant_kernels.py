@@ -12,6 +12,7 @@ from tfjit.framework.dtypes import short_name
 from tfjit.framework.shape import format_shape
 from tfjit.runtime.node_runner import variant_array
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel, variant_kernel
+from tfjit.runtime.optional_kernels import Optional
 from tfjit.runtime.tensor_arrays import invalid, shape_text
 from tfjit.runtime.tensor_list_kernels import as_list, as_rows, seen
 from tfjit.runtime.tensor_lists import TensorList, add_lists, zero_element
@@ -89,9 +90,22 @@ def push_back_batch(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def _zeros_like(value: Any) -> Any:
     if value is None:
         return None
+    if isinstance(value, Optional):
+        return value if value.values is None else Optional(tuple(map(_zeros_of, value.values)))
     found = as_list(value)
     made = [None if x is None else zeros_like_element(found.element_dtype, x) for x in found.values()]
     return TensorList.of_values(found.element_dtype, found.element_shape, made, found.max_length)
+
+
+def _zeros_of(value: Any) -> Any:
+    """Zeros like a component of an optional: a tensor, a list or another optional."""
+    is_tensor = isinstance(value, (np.ndarray, np.generic)) and value.dtype != object
+    return np.zeros_like(value) if is_tensor else _mapped(_zeros_like, variant_array(value))
+
+
+def _sum_of(a: Any, b: Any) -> Any:
+    tensors = isinstance(a, (np.ndarray, np.generic)) and a.dtype != object
+    return np.asarray(a) + np.asarray(b) if tensors else _mapped(_add, variant_array(a), variant_array(b))
 
 
 def zeros_like_element(dtype: DType, value: Any) -> Any:
@@ -105,6 +119,10 @@ def _add(a: Any, b: Any) -> Any:
     if type(a) is not type(b):
         names = " vs. ".join(f"'tensorflow::{type(x).__name__}'" for x in (a, b))
         raise errors.InternalError(None, None, f"BinaryOpVariants: Variants a and b have different type ids.  Type names: {names}")
+    if isinstance(a, Optional):
+        if a.values is None or b.values is None:
+            return a if b.values is None else b
+        return Optional(tuple(map(_sum_of, a.values, b.values)))
     found = as_list(a)
     dtype = found.element_dtype
     if dtype.name == "variant":
