@@ -52,6 +52,14 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
         run(graph, ctx)
 
 
+def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Give slices that move with a loop's counter their size; see passes/size_slices.py, which is imported when it is first needed."""
+    if any(node.op in WHILES for node in graph.op_nodes()):
+        from tfjit.passes.size_slices import size_slices as run
+
+        run(graph, ctx)
+
+
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
     if any(node.op in WHILES for node in graph.op_nodes()):
@@ -86,6 +94,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     place,  # what that has brought
     custom_kernels,  # for that too
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
+    size_slices,  # once limits of loops and array shapes are known; before lists: shapes of their elements may follow
     dense_lists,  # once lengths and element shapes are known; behind it more shapes are
     fold_constants,  # simplify makes constants of constants
     trim_bodies,  # again, for what has become constant
@@ -106,7 +115,7 @@ REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place"
 OPTIMIZATIONS: Final = frozenset(
     {
         *("functionalize", "trim_bodies", "fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions"),
-        *("dense_lists", "compile_loops", "specialize_bodies", "fuse"),
+        *("size_slices", "dense_lists", "compile_loops", "specialize_bodies", "fuse"),
     }
 )  # left out at L0
 

@@ -1,4 +1,5 @@
-"""Slices x[i], x[:, i] and x[i, j] by scalars that come at run time: one block of elements a row of what stands before the index."""
+"""Slices x[i], x[:, i] and x[i, j] by scalars that come at run time, and their gradients: one block of elements a row of what stands
+before the index."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ from tfjit.kernels.source import KernelSource, Source
 _BITS = 32  # of a detail word, for the index; the dimension is above
 
 
+_FORWARD = (Pointer("in", 0), Pointer("in", 1), Pointer("out", 0))
+
+
 class _OutOfBounds(str):
     """TensorFlow's message, which names the index and the dimension; both come packed in one detail word."""
 
@@ -23,11 +27,11 @@ class _OutOfBounds(str):
         return f"slice index {index} of dimension {detail >> _BITS} out of bounds."
 
 
-def _source(index_name: str, count: int) -> KernelSource:
-    """Words: rows before, bytes of a block, bytes from one row to the next, input, begin, output; then for each index its place in begin,
-    the dimension, its size and the bytes from one element to the next."""
+def _source(index_name: str, count: int, gradient: bool) -> KernelSource:
+    """Words: rows before, bytes of a block, bytes from one row to the next, the array, begin, the slice; then for each index its place
+    in begin, the dimension, its size and the bytes from one element to the next."""
     s = Source()
-    s.line(f"# slice by {count} indices {index_name}")
+    s.line(f"# {'gradient of a ' if gradient else ''}slice by {count} indices {index_name}")
     s.line("from tfjit.kernels.intrinsics import *")
     s.line()
     s.line()
@@ -47,13 +51,18 @@ def _source(index_name: str, count: int) -> KernelSource:
                 s.line("return")
             s.line(f"at += k{k} * word(args, {place + 3})")
         with s.block("for row in range(outer):"):
-            s.line("copy_bytes(out + row * inner, source + row * pitch + at, inner)")
+            ends = ("out + row * inner", "source + row * pitch + at")
+            s.line(f"copy_bytes({', '.join(reversed(ends) if gradient else ends)}, inner)")
     return KernelSource(s.text(), title="slice by index")
 
 
-def index_slice(spec: NodeSpec) -> NativeCall:
-    """The call of a StridedSlice whose begin is not known. Raises Unsupported for all but full dimensions around scalar indices."""
-    x, begin, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+def index_slice(spec: NodeSpec, gradient: bool = False) -> NativeCall:
+    """The call of a StridedSlice whose begin is not known. Raises Unsupported for all but full dimensions around scalar indices.
+
+    gradient: of a StridedSliceGrad: puts the slice where it comes from, into an array that is there already.
+    """
+    ends = (spec.outputs[0], spec.inputs[4]) if gradient else (spec.inputs[0], spec.outputs[0])
+    x, begin, out = ends[0], spec.inputs[1], ends[1]
     masks = {name: int(spec.attrs.get(f"{name}_mask", 0)) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     steps = spec.constants.get(3)
     count = prod(begin.shape)
@@ -74,8 +83,8 @@ def index_slice(spec: NodeSpec) -> NativeCall:
     pitch = strides[taken[0] - 1] if taken[0] else 0
     cost = costs.FIXED_NS + costs.traffic_ns(2 * out.nbytes) + 4.0 * outer
     launch = Launch(
-        _source("i32" if begin.dtype.size == 4 else "i64", len(taken)),
-        (outer, inner, pitch, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0), *words),
+        _source("i32" if begin.dtype.size == 4 else "i64", len(taken), gradient),
+        (outer, inner, pitch, *((Pointer("out", 0), Pointer("in", 1), Pointer("in", 4)) if gradient else _FORWARD), *words),
         cost_ns=cost,
         errors={1: ("InvalidArgumentError", _OutOfBounds("a slice index is out of bounds ({detail})"))},
     )

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from tfjit.framework import strided_slice
+from tfjit.kernels.cpu.block_slice import block_slice
 from tfjit.kernels.cpu.copies import Layout, View, copy_launch
 from tfjit.kernels.cpu.index_slice import index_slice
 from tfjit.kernels.cpu.region import c_strides, dense_slice
@@ -135,6 +136,8 @@ def _split_v(spec: NodeSpec) -> NativeCall:
 
 @native("Slice")
 def _slice(spec: NodeSpec) -> NativeCall:
+    if 1 not in spec.constants:
+        return block_slice(spec)
     layout = _layout(spec)
     begin, sizes = _known(spec, 1).reshape(-1).tolist(), spec.outputs[0].shape
     shape = spec.inputs[0].shape
@@ -158,6 +161,11 @@ def _strided_slice(spec: NodeSpec) -> NativeCall:
 @native("StridedSliceGrad")
 def _strided_slice_grad(spec: NodeSpec) -> NativeCall:
     out, dy = spec.outputs[0], spec.inputs[4]
+    if 1 not in spec.constants:
+        zeros = _filled(out, Pointer("const", 0))
+        placed = index_slice(spec, gradient=True)
+        launches = (*(() if zeros is None else (zeros,)), *placed.launches)
+        return NativeCall(launches, constants=(_word(out),), bytes_moved=out.nbytes + 2 * dy.nbytes)
     layout = Layout(out.shape, out.dtype.size)
     dense = _dense(spec, out.shape)
     place = layout.view(layout.array[dense.index()])

@@ -24,10 +24,10 @@ def ints(*numbers: Any) -> np.ndarray:
     return np.array(numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, int)) else numbers, np.int32)
 
 
-def check(op: str, *inputs: np.ndarray, nchunks: int = 0, **attrs: Any) -> list[np.ndarray]:
-    """Run the node natively, every input known while planning, and compare with the reference bit for bit."""
+def check(op: str, *inputs: np.ndarray, nchunks: int = 0, late: tuple[int, ...] = (), **attrs: Any) -> list[np.ndarray]:
+    """Run the node natively, every input but the `late` ones known while planning, and compare with the reference bit for bit."""
     specs = tuple(tensor(a) for a in inputs)
-    known = dict(enumerate(inputs))
+    known = {k: value for k, value in enumerate(inputs) if k not in late}
     reference, builder = find_reference(op), find_native(op)
     assert reference is not None
     assert builder is not None
@@ -78,6 +78,43 @@ def test_split() -> None:
 def test_slice() -> None:
     check("Slice", values(5, 6, 70), ints(1, 2, 3), ints(3, -1, 60))
     check("Slice", values(5, 6), ints(1, 2), ints(0, 4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "bool", "complex128"])
+@pytest.mark.parametrize(
+    ("begin", "size"),
+    [([1, 2, 3], [3, 2, 60]), ([4, 0, 0], [1, 6, 70]), ([0, 5, 0], [5, 1, 70]), ([2, 3, 69], [2, 3, 1]), ([0, 0, 0], [5, 6, 70])],
+)
+def test_slice_that_begins_anywhere(begin: list[int], size: list[int], dtype: str) -> None:
+    check("Slice", values(5, 6, 70, dtype=dtype), ints(begin), ints(size), late=(1,))
+
+
+@pytest.mark.parametrize("begin", [[-1, 0], [0, 4], [6, 0], [3, 0], [0, 7], [-(2**31), 2**31 - 1]])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_slice_that_begins_out_of_bounds(begin: list[int], index: str) -> None:
+    x, place, size = values(5, 6), np.array(begin, index), np.array([3, 3], index)
+    reference, builder = find_reference("Slice"), find_native("Slice")
+    assert reference is not None
+    assert builder is not None
+    spec = NodeSpec("node", "Slice", {}, tuple(map(tensor, (x, place, size))), (TensorSpec(d.float32, (3, 3)),), {2: size})
+    with pytest.raises(InvalidArgumentError) as wanted:
+        reference(spec, [x, place, size])
+    with pytest.raises(KernelError) as found:
+        run_native(builder(spec), [x, place, size], spec.outputs)
+    assert found.value.args[1] == wanted.value.message
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "masks"),
+    [
+        ([2], [3], {"shrink_axis_mask": 1}),
+        ([-1, 4], [0, 5], {"shrink_axis_mask": 3}),
+        ([0, 5], [0, 6], {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}),
+    ],
+)
+def test_gradient_of_an_index(begin: list[int], end: list[int], masks: dict[str, int]) -> None:
+    (y,) = check("StridedSlice", values(5, 6, 3), ints(begin), ints(end), ints([1] * len(begin)), late=(1, 2), **masks)
+    check("StridedSliceGrad", ints(5, 6, 3), ints(begin), ints(end), ints([1] * len(begin)), values(*y.shape), late=(1, 2), **masks)
 
 
 @pytest.mark.parametrize(

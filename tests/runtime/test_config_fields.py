@@ -470,7 +470,7 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 
 # what is done to the graph
 
-LOOPS = {"functionalize", "trim_bodies", "dense_lists", "compile_loops", "specialize_bodies"}
+LOOPS = {"functionalize", "trim_bodies", "size_slices", "dense_lists", "compile_loops", "specialize_bodies"}
 TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
 
 

@@ -31,7 +31,7 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
     "function": (),
     "implementation_selector": (),
     "layout": (),
-    "loop": ("functionalize", "trim_bodies", "dense_lists", "compile_loops", "specialize_bodies"),
+    "loop": ("functionalize", "trim_bodies", "size_slices", "dense_lists", "compile_loops", "specialize_bodies"),
     "memory": (),
     "pin_to_host": (),
     "pruning": (),
