@@ -96,7 +96,7 @@ class StepTable:
             pool,
         )
         if cancel_array >= 0:
-            patches = [*patches, (cancel_array, int(self.words.ctypes.data) + 8 * _CANCEL, 0)]
+            patches = [*patches, (cancel_array, self.cancel_address, 0)]
         if patches:
             self.words[patch_offset : patch_offset + 3 * len(patches)] = np.asarray(patches, np.int64).ravel()
         if instructions:
@@ -117,6 +117,11 @@ class StepTable:
     def set_trace(self, address: int) -> None:
         """Address of `1 + 2 * instruction_count` zeroed words for counter ticks, or 0."""
         set_trace(self.words, address)
+
+    @property
+    def cancel_address(self) -> int:
+        """Of the word that holds the cancel flag's address."""
+        return int(self.words.ctypes.data) + 8 * _CANCEL
 
     def set_cancel(self, address: int) -> None:
         """Address of the cancel flag, or 0."""

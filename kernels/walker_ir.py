@@ -162,6 +162,27 @@ restore:
 }
 """
 
+_PARTS = """
+; Tables that do not depend on each other: a kernel each of whose chunks walks one, all by itself. Its block: status (1 once one of them
+; has stopped), detail, the addresses of the tables, for each what its walk returned.
+define void @tfjit_parts(i64 %args, i64 %chunk, i64 %nchunks) {
+  %block = inttoptr i64 %args to ptr
+  %place = add i64 %chunk, 2
+  %table_at = getelementptr i64, ptr %block, i64 %place
+  %result_at = getelementptr i64, ptr %table_at, i64 %nchunks
+  %table = load ptr, ptr %table_at
+  %result = call i64 @tfjit_walk_table(ptr %table)
+  store i64 %result, ptr %result_at
+  %good = icmp eq i64 %result, 0
+  br i1 %good, label %out, label %stopped
+stopped:
+  store atomic i64 1, ptr %block monotonic, align 8
+  br label %out
+out:
+  ret void
+}
+"""
+
 _PYTHON = """
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyEval_SaveThread()
@@ -263,7 +284,7 @@ type_error:
 """
 
 PYTHON_SYMBOLS = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_SetString", "PyExc_TypeError")
-NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_bundle", "tfjit_walk_table")
+NATIVE_FUNCTIONS = ("tfjit_ticks", "tfjit_control_word", "tfjit_helper", "tfjit_run", "tfjit_bundle", "tfjit_walk_table", "tfjit_parts")
 PYTHON_FUNCTIONS = ("tfjit_set_array_type", "tfjit_walk")
 
 
@@ -276,7 +297,7 @@ def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
 
     offsets: of the type and of the data pointer in an ndarray object; None leaves out the entry that reads them.
     """
-    text = CONTROL[architecture(machine)] + POOL + _WALK
+    text = CONTROL[architecture(machine)] + POOL + _WALK + _PARTS
     if offsets is not None:
         text += Template(_PYTHON).substitute(
             type_offset=offsets[0],

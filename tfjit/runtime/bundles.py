@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.pace import breathe
-from tfjit.runtime.lowering import ATOMIC
+from tfjit.runtime.lowering import ATOMIC, PARTS
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 CHUNKS_PER_THREAD: Final = 4
 LEAST_NS: Final = 400.0
 """A shorter instruction takes less time than its operands take from another core's cache."""
-_HANDOVER_NS: Final = 1500.0
+HANDOVER_NS: Final = 1500.0
+"""What it takes to share a launch out, and to wait for the last of it."""
 _GAIN_NS: Final = 2000.0  # what a bundle must save
 _FILLED: Final = 0.75  # of the threads' time: what comes nearer to it alone gains nothing in company
 _ENOUGH_NS: Final = 50_000.0  # a thread's part of a bundle that waits for no more members: what they read should still be in the caches
@@ -84,7 +85,8 @@ def plan(lowered: Lowered, calls: Mapping[int, NativeCall], threads: int) -> lis
         for position, instruction in enumerate(instructions):
             breathe()
             call = calls.get(id(instruction))
-            load = _candidate(call, threads) if call is not None and instruction.node.op not in ATOMIC else None
+            alone = call is None or instruction.node.op in ATOMIC or instruction.spec.op == PARTS
+            load = _candidate(call, threads) if call is not None and not alone else None
             if load is not None:
                 loads[position] = load
     if len(loads) < 2 or _gain(list(loads.values()), threads) < _GAIN_NS:
@@ -102,7 +104,7 @@ def _candidate(call: NativeCall, threads: int) -> _Load | None:
     total = sum(cost for cost, _ in launches)
     if total < LEAST_NS or (len(launches) > 1 and any(size > 1 for _, size in launches)):
         return None
-    alone = sum(cost if size == 1 else cost / min(size, threads) + _HANDOVER_NS for cost, size in launches)
+    alone = sum(cost if size == 1 else cost / min(size, threads) + HANDOVER_NS for cost, size in launches)
     if total > _FILLED * threads * alone:
         return None
     return _Load(total, alone, total if len(launches) > 1 else total / launches[0][1])
@@ -111,7 +113,7 @@ def _candidate(call: NativeCall, threads: int) -> _Load | None:
 def _gain(loads: Sequence[_Load], threads: int) -> float:
     """What running them as a bundle saves."""
     together = max(sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads))
-    return sum(load.alone_ns for load in loads) - together - _HANDOVER_NS
+    return sum(load.alone_ns for load in loads) - together - HANDOVER_NS
 
 
 def _rows(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> list[tuple[int, int]]:
@@ -133,7 +135,7 @@ _Key = tuple[str, str | int]
 
 def _key(instruction: Instruction, position: int) -> _Key:
     """What stands for an instruction among those that wait: its node; a loop or branch is over at its last marker."""
-    if instruction.moves or instruction.role not in (None, "repeat", "join"):
+    if instruction.moves or instruction.spec.op == PARTS or instruction.role not in (None, "repeat", "join"):
         return instruction.path, position
     return instruction.path, instruction.node.name
 
@@ -278,11 +280,8 @@ def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
     """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and what takes or gives what they copy."""
     special: set[int] = set()  # values with several definitions, or used where their graph does not reach
     for instruction in instructions:
-        if instruction.moves or instruction.path:
-            special.update(value.root.index for value in instruction.outputs)
-    for instruction in instructions:
-        if instruction.moves or instruction.path:
-            special.update(value.root.index for value in instruction.inputs)
+        if instruction.moves or instruction.path or instruction.spec.op == PARTS:
+            special.update(value.root.index for value in (*instruction.outputs, *instruction.inputs))
     found: list[tuple[int, int]] = []
     written: dict[int, int] = {}
     read: dict[int, list[int]] = {}

@@ -8,7 +8,7 @@ one* (`NativeCall` of its members' launches in a row) until its kernel is there;
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from tfjit.framework import elementwise
 from tfjit.framework.pace import breathe
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 from tfjit.runtime.lowering import compilable, native_call
+from tfjit.runtime.row_split import calls_of, find_splits
 
 if TYPE_CHECKING:
     from tfjit.kernels.group import FusedGroup
@@ -42,10 +43,11 @@ class CallReport:
     one_by_one: int = 0
 
 
-def build_calls(lowered: Lowered) -> CallReport:
+def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
     """Ask the native builders how compiled code would serve each instruction; those that decline stay with their reference.
 
-    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the latter as its `call`.
+    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the latter as its `call`. Sets `splits` of what
+    so many threads divide.
     """
     memo = _Memo()
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
@@ -64,6 +66,7 @@ def build_calls(lowered: Lowered) -> CallReport:
         for instruction, group in alike:
             breathe()
             _build_small(instruction, group, memo, rank < MAX_SMALL_KERNELS)
+    lowered.splits = find_splits(lowered, threads)
     return _report(lowered)
 
 
@@ -165,12 +168,18 @@ def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
     return list(found)
 
 
+def all_calls(lowered: Lowered) -> Iterator[NativeCall | None]:
+    """The calls of all instructions, and of the parts of those that are divided."""
+    yield from (instruction.call for instruction in lowered.instructions)
+    yield from calls_of(lowered.splits)
+
+
 def _report(lowered: Lowered) -> CallReport:
     groups = [i for i in lowered.instructions if i.node.op == "_Fused" and i.call is not None]
     own = [i for i in groups if i.call is not i.one_by_one]
     texts = {i.call.launches[-1].source for i in own if i.call is not None and i.call.launches}
-    total = len(sources(i.call for i in lowered.instructions))
+    total = len(sources(all_calls(lowered)))
     return CallReport(total, len(groups), len(own) - len(texts), len(groups) - len(own))
 
 
-__all__ = ["MAX_SMALL_KERNELS", "CallReport", "build_calls", "gain_ns", "signature", "sources"]
+__all__ = ["MAX_SMALL_KERNELS", "CallReport", "all_calls", "build_calls", "gain_ns", "signature", "sources"]

@@ -86,6 +86,11 @@ def bundles() -> bool:
     return "bundle" not in settings.names("TFJIT_DISABLE")
 
 
+def splits_rows() -> bool:
+    """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch divided by itself."""
+    return "split_rows" not in settings.names("TFJIT_DISABLE")
+
+
 def strict_placement() -> bool:
     """Whether a node that cannot be placed fails every run of its session, as in TensorFlow."""
     return settings.flag("TFJIT_STRICT_PLACEMENT")

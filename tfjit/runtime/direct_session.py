@@ -16,6 +16,7 @@ from tfjit.framework import errors, settings
 from tfjit.framework.dtypes import DType
 from tfjit.framework.garbage import collection_paused
 from tfjit.framework.shape import Shape
+from tfjit.kernels.cpu_features import available_cpus
 from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
@@ -77,6 +78,7 @@ class DirectSession(BackendSession):
         self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
+        self._splits = session_config.splits_rows()
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
@@ -298,6 +300,11 @@ class DirectSession(BackendSession):
     def find_variable(self, node: Node) -> Variable:
         """The Variable of a variable node."""
         return state_kernels.find_variable(self.state, node.assigned_device or self.devices.default.name, node)
+
+    @property
+    def split_threads(self) -> int:
+        """Threads that the rows of a loop are divided between."""
+        return min(self.threads, available_cpus()) if self._splits else 1
 
     def step_environment(self, device: str) -> StepEnvironment:
         """What a static step on `device` needs."""

@@ -84,7 +84,7 @@ class Explanation:
     """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
 
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
-    bundles: nodes whose launches run at the same time.
+    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the threads do part by part of its rows.
     """
 
     signature: str
@@ -100,6 +100,7 @@ class Explanation:
     constant_bytes: int = 0
     held: Held = Held()
     bundles: tuple[tuple[str, ...], ...] = ()
+    divisions: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -123,6 +124,7 @@ class Explanation:
             "reasons": [{"pass": where, "text": text, "nodes": names} for where, text, names in _reasons(self.report)],
             "nodes": nodes,
             "bundles": [list(names) for names in self.bundles],
+            "divisions": [{"parts": parts, "nodes": list(names)} for parts, names in self.divisions],
             "kernel_count": self.kernel_count,
             "arena_bytes": self.arena_bytes,
             "output_bytes": self.output_bytes,
@@ -158,6 +160,12 @@ class Explanation:
         if self.bundles:
             lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
             lines += [f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" for names in self.bundles]
+        for parts, names in self.divisions:
+            lines += [
+                "",
+                f"rows divided into {parts} parts, of which each thread runs its own from beginning to end:",
+                f"  {', '.join(names)}",
+            ]
         reasons = _reasons(self.report)
         if reasons:
             lines += ["", "what the passes said:"]
@@ -307,6 +315,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
         step.constant_bytes if step is not None else 0,
         _held(plan),
         tuple(tuple(i.node.name for i in members) for members in step.bundles) if step is not None else (),
+        step.divisions if step is not None else (),
     )
 
 

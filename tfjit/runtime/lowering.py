@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
     from tfjit.passes.view import DataflowGraph, Node
     from tfjit.runtime.regions import Construct, Role
+    from tfjit.runtime.row_split import RowSplit
 
 # The output is the first input's buffer with another shape; nothing runs.
 VIEW_OPS: Final = frozenset(
@@ -47,6 +48,10 @@ NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
 DATAFLOW_OPS: Final = frozenset(
     {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
 )
+
+
+PARTS: Final = "_Parts"
+"""What the spec of an instruction calls itself that stands for a run of others, done part by part."""
 
 
 class NotStatic(Exception):
@@ -134,6 +139,7 @@ class Lowered:
     Bodies of loops and branches stand among the instructions, between markers (`regions.py`).
     graph: what was lowered, for what may change places; None for a single node.
     is_body: what is fetched goes on in the caller's step as edges carry it: scalars are arrays, what came in unchanged is not copied.
+    splits: runs of instructions that may be done part by part (`row_split.py`). is_part: it is such a part itself.
     """
 
     instructions: list[Instruction]
@@ -144,6 +150,8 @@ class Lowered:
     served: dict[str, tuple[str, str]] = field(default_factory=dict)  # node -> (how, why), for explain
     graph: DataflowGraph | None = None
     is_body: bool = False
+    is_part: bool = False
+    splits: list[RowSplit] = field(default_factory=list)
     reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)  # value -> what reads a variable, and where
 
     @property

@@ -13,12 +13,14 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.kernels import walker
+from tfjit.runtime.lowering import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.runtime.lowering import Instruction
     from tfjit.runtime.plan import Plan, Variant
+    from tfjit.runtime.step_layout import Stretch
 
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
@@ -34,7 +36,10 @@ _REVERSIBLE: Final = frozenset(
 
 @dataclass(slots=True)
 class NodeTime:
-    """One node's part of a step. us: median; of a bundle its predicted part. chunks: of its largest launch."""
+    """One node's part of a step. us: median; of a bundle its predicted part, of a division the longest part.
+
+    chunks: of its largest launch.
+    """
 
     us: float = 0.0
     chunks: int = 1
@@ -95,38 +100,58 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         whole.append(time.perf_counter() - start)
     layout, scope = step.layout, instance.__globals__
     ticks_per_us = walker.ticks_per_second() * 1e-6
-    stamps = {k: np.zeros(1 + 2 * len(stretch.rows), np.int64) for k, stretch in enumerate(layout.stretches)}
+    parts = [part for _, part in layout.table_words]
+    tables = [scope[f"t{k}"] for k in range(len(layout.stretches))] + [table.words for table in scope["parts"]]
+    stretches = [*layout.stretches, *(part.stretch for part in parts)]
+    stamps = [np.zeros(1 + 2 * len(stretch.rows), np.int64) for stretch in stretches]
     python_kernels = {f"k{position}": instruction for position, instruction in _python_segments(layout)}
     elapsed: dict[str, list[float]] = {name: [] for name in python_kernels}
-    rows: dict[int, list[np.ndarray]] = {k: [] for k in stamps}
+    rows: list[list[np.ndarray]] = [[] for _ in stamps]
     kept = {name: scope[name] for name in python_kernels}
     try:
-        for k, buffer in stamps.items():
-            walker.set_trace(scope[f"t{k}"], buffer.ctypes.data)
+        for table, buffer in zip(tables, stamps, strict=True):
+            walker.set_trace(table, buffer.ctypes.data)
         for name, kernel in kept.items():
             scope[name] = _timed(kernel, elapsed[name])
         for _ in range(count):
-            for buffer in stamps.values():
+            for buffer in stamps:
                 buffer[:] = 0
             run()
-            for k, buffer in stamps.items():
-                rows[k].append(buffer[1::2].copy())
+            for stamped, buffer in zip(rows, stamps, strict=True):
+                stamped.append(buffer[1::2].copy())
     finally:
-        for k in stamps:
-            walker.set_trace(scope[f"t{k}"], 0)
+        for table in tables:
+            walker.set_trace(table, 0)
         scope.update(kept)
     found: dict[str, NodeTime] = {}
-    for k, stretch in enumerate(layout.stretches):
-        medians = np.median(np.array(rows[k]), axis=0) / ticks_per_us
-        for owned, us in zip(stretch.owners, medians.tolist(), strict=True):
-            total = sum(one.launch.cost_ns for one in owned)
-            for one in owned:
-                entry = found.setdefault(one.instruction.node.name, NodeTime())
-                entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
-                entry.chunks = max(entry.chunks, one.chunks)
+    for stretch, stamped in zip(layout.stretches, rows):
+        _add_rows(found, stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+    for placed in layout.parts.values():
+        longest: dict[str, NodeTime] = {}
+        for part in placed:
+            times: dict[str, NodeTime] = {}
+            stamped = rows[len(layout.stretches) + parts.index(part)]
+            _add_rows(times, part.stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+            for name, entry in times.items():
+                longest[name] = max(longest.get(name, entry), entry, key=lambda e: e.us)
+        for name, entry in longest.items():
+            total = found.setdefault(name, NodeTime())
+            total.us += entry.us
+            total.chunks = max(total.chunks, len(placed))
     for name, instruction in python_kernels.items():
         found.setdefault(instruction.node.name, NodeTime()).us += statistics.median(elapsed[name]) * 1e6
     return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
+
+
+def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarray) -> None:
+    """Add what each row of a table took to the nodes it is for. Of a row that stands for parts, these have their own."""
+    for owned, us in zip(stretch.owners, elapsed_us.tolist(), strict=True):
+        total = sum(one.launch.cost_ns for one in owned)
+        for one in owned:
+            if one.instruction.spec.op != PARTS:
+                entry = found.setdefault(one.instruction.node.name, NodeTime())
+                entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
+                entry.chunks = max(entry.chunks, one.chunks)
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:

@@ -25,7 +25,7 @@ from tfjit.framework import errors, pace
 from tfjit.framework.garbage import collection_paused
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
-from tfjit.runtime.calls import CallReport, build_calls, sources
+from tfjit.runtime.calls import CallReport, all_calls, build_calls, sources
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
@@ -159,8 +159,8 @@ class Variant:
             self._later = self._upgrade
         else:
             if mode == "eager":
-                self.calls = build_calls(self.lowered)
-                store.compile(sources(i.call for i in self.lowered.instructions))
+                self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+                store.compile(sources(all_calls(self.lowered)))
             self._take(self._make_step())
             self.compile_done.set()
 
@@ -223,11 +223,11 @@ class Variant:
         """Build the calls and load their code, compiling nothing. False when something is missing: `_upgrade` sees to it."""
         assert self.lowered is not None
         try:
-            self.calls = build_calls(self.lowered)
+            self.calls = build_calls(self.lowered, self.plan.session.split_threads)
         except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
             log.debug("plan %s: %s", self.plan.name, error)
             return False
-        return store.load_present(sources(i.call for i in self.lowered.instructions))
+        return store.load_present(sources(all_calls(self.lowered)))
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -274,10 +274,10 @@ class Variant:
         try:
             assert self.lowered is not None
             with self._timed():
-                self.calls = build_calls(self.lowered)
+                self.calls = build_calls(self.lowered, self.plan.session.split_threads)
             instructions = self.lowered.instructions
             soon = sources(i.one_by_one or i.call for i in instructions)
-            all_of_them = sources(i.call for i in instructions)
+            all_of_them = sources(all_calls(self.lowered))
         except BaseException as error:  # a builder's bug must not end the thread that serves every session
             self._fail(error)
             return

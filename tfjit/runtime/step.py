@@ -96,6 +96,11 @@ class Step:
         return [members for members in self._layout.slots if len(members) > 1]
 
     @property
+    def divisions(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """(parts, nodes) of each run of instructions whose rows the threads divide."""
+        return tuple((len(parts), parts[0].plan.nodes) for parts in self._layout.parts.values())
+
+    @property
     def layout(self) -> Layout:
         """Where everything lies, for measurements."""
         return self._layout

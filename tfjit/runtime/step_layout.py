@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from tfjit.runtime import bundles, jumps
 from tfjit.runtime.arena import SHARED_BYTES, Arena, Placement
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.lifetimes import Lifetimes
-from tfjit.runtime.lowering import ATOMIC, Instruction, Lowered, Value
+from tfjit.runtime.lowering import ATOMIC, PARTS, Instruction, Lowered, Value
 from tfjit.runtime.memory import Interval, align, lay_out
+from tfjit.runtime.row_split import calls_of
 
 if TYPE_CHECKING:
+    from tfjit.runtime.row_split import RowPart, RowSplit
     from tfjit.runtime.step import StepEnvironment
 
 KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval
@@ -45,6 +47,24 @@ class Owned:
     launch: Launch
     block: int
     chunks: int
+
+
+@dataclass(slots=True)
+class PlacedPart:
+    """A part of a run of instructions that is divided. layout: of its instructions, all in one stretch; plan: what it is.
+
+    words: where its argument blocks begin among the step's. result: the word in which its walk says how it ended.
+    """
+
+    plan: RowPart
+    layout: Layout
+    words: int = 0
+    result: int = 0
+
+    @property
+    def stretch(self) -> Stretch:
+        """Its instructions."""
+        return self.layout.stretches[0]
 
 
 @dataclass(slots=True)
@@ -86,7 +106,12 @@ class Layout:
         self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._choose()
+        self.parts: dict[int, list[PlacedPart]] = {}  # id(instruction) -> the parts that it stands for
+        self.table_words: list[tuple[int, PlacedPart]] = []  # (word, the part whose table's address it holds)
         self._jumping = jumps.compiled_constructs(lowered.instructions, self.calls)
+        for split in lowered.splits:
+            self._divide(split)
+        lowered = self.lowered
         # without the pool itself, which a step that has no compiled code never makes
         self._bundle_threads = min(env.threads, available_cpus()) if env.bundles and self.calls else 1
         self.slots = bundles.plan(lowered, self.calls, self._bundle_threads)
@@ -111,6 +136,20 @@ class Layout:
         for instruction in self.lowered.instructions if mixed else ():
             if instruction.moves and instruction.outputs[0].index in mixed:
                 self.calls.pop(id(instruction), None)
+
+    def _divide(self, split: RowSplit) -> None:
+        """Put one instruction in the place of a run that is done part by part, if all the code that takes is there."""
+        env = replace(self.env, threads=1, bundles=False)
+        if self.env.threads < len(split.parts) or not all(
+            self._is_loaded(s) for c in calls_of([split]) if c is not None for s in c.sources()
+        ):
+            return
+        parts = [PlacedPart(plan, Layout(plan.lowered, env)) for plan in split.parts]
+        if any(len(part.layout.segments) != 1 or len(part.layout.stretches) != 1 for part in parts):
+            return
+        self.lowered = replace(self.lowered, instructions=split.applied(self.lowered.instructions))
+        self.parts[id(split.instruction)] = parts
+        self.calls[id(split.instruction)] = NativeCall((), temp_bytes=tuple(part.layout.arena_bytes for part in parts))
 
     def _is_loaded(self, source: KernelSource) -> bool:
         if source not in self._addresses:
@@ -141,7 +180,7 @@ class Layout:
             value = self.lives.root(value)
             if value.index in self.buffers or value.index in self.fresh:
                 continue
-            if value.index in fetched_roots and value.shape != ():
+            if value.index in fetched_roots and (value.shape != () or self.lowered.is_part):
                 self.fresh[value.index] = value
                 continue
             life = self._reused(position, instruction, slot, fetched_roots)
@@ -189,6 +228,9 @@ class Layout:
                 stretch.end = position + 1
                 if instruction.role is not None:
                     self._add_jump(stretch, instruction, labels)
+                    continue
+                if instruction.spec.op == PARTS:
+                    self._add_parts(stretch, instruction)
                     continue
                 owned = [self._add_blocks(stretch, member) for member in members]
                 if len(members) > 1:
@@ -262,6 +304,29 @@ class Layout:
         stretch.rows.append((walker_ir.load()["tfjit_bundle"], block, len(chunks)))
         stretch.owners.append([one for member in owned for one in member])
 
+    def _add_parts(self, stretch: Stretch, instruction: Instruction) -> None:
+        """One row whose chunks walk the tables of the parts; `tfjit_parts` in walker_ir.py says how its argument block is laid out."""
+        parts = self.parts[id(instruction)]
+        block = len(self.words)
+        self.words.extend((0,) * (STATUS_WORDS + 2 * len(parts)))
+        for k, part in enumerate(parts):
+            part.words, part.result = len(self.words), block + STATUS_WORDS + len(parts) + k
+            self.table_words.append((block + STATUS_WORDS + k, part))
+            inner = part.layout
+            arena = self._temps[id(instruction), k].offset
+            self.words += inner.words
+            self.constants += inner.constants
+            self.arena_words += [(part.words + word, arena + offset) for word, offset in inner.arena_words]
+            for patch in part.stretch.patches:
+                value, start = part.plan.place_of(patch.array)
+                self._point_at(stretch, part.words + patch.word, value, start + patch.offset)
+        stretch.loops = True
+        cost = sum(launch.cost_ns for part in parts for one in part.stretch.owners for launch in (o.launch for o in one))
+        stretch.cost_ns += cost
+        launch = Launch(KernelSource("", title="parts"), (), chunks=len(parts), cost_ns=cost)
+        stretch.rows.append((walker_ir.load()["tfjit_parts"], block, len(parts)))
+        stretch.owners.append([Owned(instruction, launch, block, len(parts))])
+
     def _point(self, stretch: Stretch, instruction: Instruction, call: NativeCall, pointer: Pointer) -> None:
         word = len(self.words)
         self.words.append(0)
@@ -320,11 +385,16 @@ class Layout:
         if result < 0:
             raise cancelled()
         row = result - 1
+        owners = self.stretches[stretch].owners[row]
         failed: list[tuple[Owned, int, int]] = []
-        for one in self.stretches[stretch].owners[row]:
-            status, detail = int(words[one.block]), int(words[one.block + 1])
-            words[one.block] = words[one.block + 1] = 0
-            if status:
+        for part in self.parts.get(id(owners[0].instruction), ()):
+            if words[part.result] < 0:
+                words[self.stretches[stretch].rows[row][1]] = 0
+                raise cancelled()
+        for one, block in [*((one, one.block) for one in owners), *self._failed_in_parts(owners[0].instruction, words)]:
+            status, detail = int(words[block]), int(words[block + 1])
+            words[block] = words[block + 1] = 0
+            if status and one.instruction.spec.op != PARTS:
                 failed.append((one, status, detail))
         words[self.stretches[stretch].rows[row][1]] = 0  # a bundle's own
         one, status, detail = failed[0]
@@ -333,6 +403,14 @@ class Layout:
             raise errors.InternalError(None, None, f"kernel of {name} stopped with status {status}, detail {detail}")
         kind, message = one.launch.errors[status]
         raise at_node(getattr(errors, kind)(None, None, message.format(detail=detail)), name)
+
+    def _failed_in_parts(self, instruction: Instruction, words: np.ndarray) -> list[tuple[Owned, int]]:
+        """(launch, first word of its argument block) of what stopped parts; what stops one stops all."""
+        found = []
+        for part in self.parts.get(id(instruction), ()):
+            if words[part.result] > 0:
+                found += [(one, part.words + one.block) for one in part.stretch.owners[int(words[part.result]) - 1]]
+        return found
 
     def instance_scope(self) -> dict[str, Any]:
         """Globals of one instance: its own argument blocks, tables and views, and its arena unless the session lends it."""
@@ -349,13 +427,19 @@ class Layout:
         pool = self.env.pool() if self.stretches else None
         ticks_per_ns = walker.ticks_per_second() * 1e-9 if pool is not None else 0.0
         scope["w"], scope["constants"], scope["native_failure"] = words, self.constants, self._native_failure
+        tables = scope["parts"] = [_part_table(part, address) for _, part in self.table_words]
+        for (word, _), part_table in zip(self.table_words, tables, strict=True):
+            words[word] = part_table.words.ctypes.data
         for k, stretch in enumerate(self.stretches):
             arrays = self.scope[f"arrays{k}"]
             index = {name: i for i, name in enumerate(arrays)}
             table = walker.StepTable(
                 len(arrays),
                 instructions=[(code, address + 8 * block, chunks) for code, block, chunks in stretch.rows],
-                patches=[(index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches],
+                patches=[
+                    *((index[patch.array], address + 8 * patch.word, patch.offset) for patch in stretch.patches),
+                    *((index["flag"], table.cancel_address, 0) for table in tables if "flag" in index),
+                ],
                 costs=[int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns) for owned in stretch.owners],
                 release_gil=stretch.loops or stretch.cost_ns > KEEP_GIL_NS,
                 cancel_array=index.get("flag", -1),
@@ -363,6 +447,12 @@ class Layout:
             )
             scope[f"t{k}"] = table.words
         return scope
+
+
+def _part_table(part: PlacedPart, address: int) -> walker.StepTable:
+    """What one thread walks. address: of the instance's argument blocks."""
+    blocks = address + 8 * part.words
+    return walker.StepTable(0, [(code, blocks + 8 * block, chunks) for code, block, chunks in part.stretch.rows])
 
 
 def cancelled() -> errors.OpError:
