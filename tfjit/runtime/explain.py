@@ -160,12 +160,8 @@ class Explanation:
         if self.bundles:
             lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
             lines += [f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" for names in self.bundles]
-        for parts, names in self.divisions:
-            lines += [
-                "",
-                f"rows divided into {parts} parts, of which each thread runs its own from beginning to end:",
-                f"  {', '.join(names)}",
-            ]
+        for parts, divided in self.divisions:
+            lines += ["", f"rows divided into {parts} parts, one a thread from beginning to end:", f"  {', '.join(divided)}"]
         reasons = _reasons(self.report)
         if reasons:
             lines += ["", "what the passes said:"]
