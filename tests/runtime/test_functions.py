@@ -397,6 +397,32 @@ def test_a_loop_that_reads_a_variable_is_in_its_step() -> None:
         assert {node.serving for node in session.explain(y, {x: (3,)}).nodes if node.op in ("While", "StatelessWhile")} == {"native"}
 
 
+def test_each_shape_of_a_growing_loop_has_a_step() -> None:
+    """Shapes that come a second time get steps of their own, behind the caller's back; a run with other ones goes on as before."""
+    with tf.Graph().as_default() as graph:
+        x, n = tf1.placeholder(tf.float32, [None], name="x"), tf1.placeholder(tf.int32, [], name="n")
+        shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+        y = tf.while_loop(
+            lambda i, v: tf.logical_and(i < n, tf.size(v) < 20),
+            lambda i, v: (i + 1, tf.concat([v, v[-1:] * 0.5 + v[-2:-1]], 0)),
+            [0, x],
+            shapes,
+        )[1].name
+    feeds = [{"x:0": np.ones(size, "f4"), "n:0": count} for size, count in ((2, 6), (3, 9), (2, 30), (1, 1), (2, 6))]
+    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+        for feed in (*feeds, *feeds):
+            np.testing.assert_allclose(ours.run(y, feed), theirs.run(y, feed), 1e-6)
+        (plan,) = ours._backend._plans.values()
+        kept = [k for v in plan.variants.values() for part in v.partitions for k in part.graph.functions._kept.items()]
+        loops = [body for (what, _), body in kept if what == "iteration"]
+        ends = time.monotonic() + 30
+        while sum(v.lowered is not None for body in loops for v in list(body.variants.values())) < 6 and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert sum(v.lowered is not None for body in loops for v in list(body.variants.values())) >= 6
+        for feed in feeds:
+            np.testing.assert_allclose(ours.run(y, feed), theirs.run(y, feed), 1e-6)
+
+
 def test_a_session_learns_functions_as_the_graph_grows() -> None:
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [])

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape import Shape
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
-from tfjit.ops.shape_rules import unchanged
+from tfjit.ops.shape_rules import Shapes, unchanged
 from tfjit.ops.type_lists import INDEX
+
+
+def _joined(c: ShapeContext) -> Shapes:
+    """The shape that all inputs but scalars have."""
+    shapes = [c.inputs[k] for k in range(len(c.inputs)) if c.inputs[k] != ()]
+    found: Shape = None if shapes else ()
+    for shape in shapes:
+        found = c.merge(found, shape)
+    return [found]
+
 
 register_op(
     "AsString",
@@ -39,7 +51,13 @@ register_op(
     outputs=("output: string",),
     attrs=("T: list(type) >= 0", "template: string = '%s'", "placeholder: string = '%s'", "summarize: int = 3"),
 )
-register_op("StringJoin", inputs=("inputs: N * string",), outputs=("output: string",), attrs=("N: int >= 0", "separator: string = ''"))
+register_op(
+    "StringJoin",
+    inputs=("inputs: N * string",),
+    outputs=("output: string",),
+    attrs=("N: int >= 0", "separator: string = ''"),
+    shape=_joined,
+)
 register_op("StringLength", inputs=("input: string",), outputs=("output: int32",), attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",))
 register_op("StringLower", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
 register_op(

@@ -131,8 +131,10 @@ class BodyPlan(Plan):
     """All that is kept for one body in one plan: a variant for each tuple of argument types."""
 
     variant_class = BodyVariant
+    max_variants = 256  # of a loop whose shapes change: one an iteration
 
     def __init__(self, session: DirectSession, function: Function) -> None:
+        self._seen: dict[tuple[ArgumentType, ...], int] = {}  # how often asked for, without a variant
         feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
         super().__init__(session, feeds, tuple(f"{function.name}={i}" for i in range(len(function.outputs))), (), function.inputs)
         self.function = function
@@ -155,6 +157,20 @@ class BodyPlan(Plan):
         for variant in self.drop_all():
             variant.release()
         self.function.graph.dissolve()
+
+    def known(self, types: tuple[ArgumentType, ...]) -> BodyVariant | None:
+        """The variant for these arguments where there is one. One is built, behind the caller's back, for what comes a second time."""
+        found = self.variants.get(types)
+        if found is None:
+            count = self._seen.get(types, 0) + 1
+            if count > 1 or len(self._seen) < 4 * self.max_variants:
+                self._seen[types] = count
+            if count == 2 and len(self.variants) < self.max_variants:
+                self.prepare(types)
+            return None
+        assert isinstance(found, BodyVariant)
+        found.used = True
+        return found
 
     def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
         """The variant for these arguments, built if it is new."""

@@ -1,7 +1,8 @@
 """Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own (body_plan.py).
 
 A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an iteration is one call of a generated
-function. Each iteration looks whether the step is cancelled, so an endless loop ends at its timeout.
+function. One whose shapes change has such a step for each of the shapes that came more than once. Each iteration looks whether the step
+is cancelled, so an endless loop ends at its timeout.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class _While(_Kernel):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["cond"], node.attrs["body"]))
-        self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant]] = {}
+        self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant, bool]] = {}
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         values = [on_edge(value) for value in inputs]
@@ -82,21 +83,33 @@ class _While(_Kernel):
         loop = self._loops.get(types)
         if loop is None:
             loop = self._loops[types] = self._loop(context.host, types)
-        cond, step = loop
+        cond, step, varies = loop
         if truth(cond.call(values, context)[0]):
-            values = self._iterate(step, values, context)
+            values = self._iterate_by_shape(step, values, context) if varies else self._iterate(step, values, context)
         return self._results(ctx, values, inputs)
 
-    def _loop(self, session: DirectSession, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant]:
-        """(condition, iteration) for variables that enter with these types: what they have in every iteration is what they are made for."""
+    def _loop(self, session: DirectSession, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant, bool]:
+        """(condition, iteration, whether shapes change) for variables that enter with these types: what they have in every iteration
+        is what they are made for."""
         from tfjit.passes.context import PassContext
         from tfjit.passes.loop_step import loop_step
         from tfjit.passes.shapes import infer_loop
 
         cond, body = (self._library.body(ref) for ref in self._refs)
-        types = widened(types, infer_loop(body, given(types), PassContext()))
+        wide = widened(types, infer_loop(body, given(types), PassContext()))
         plan: BodyPlan = self._library.keep(self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body)))
-        return self._plan(session, self._refs[0]).body(types), plan.body(types)
+        return self._plan(session, self._refs[0]).body(wide), plan.body(wide), wide != types
+
+    def _iterate_by_shape(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
+        """The same for variables whose shapes change. variant: for any shapes."""
+        plan = variant.plan
+        assert isinstance(plan, BodyPlan)
+        while True:
+            if context.cancellation.cancelled:
+                raise cancelled()
+            values = (plan.known(types_of(values)) or variant).call(values, context)
+            if not truth(values.pop()):
+                return values
 
     def _iterate(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
         """Run iterations until the condition, which has held, holds no more."""

@@ -390,6 +390,7 @@ class Plan:
     """All that is kept for one signature. feeds and fetches are tensor names in a fixed order; dtypes are the feeds'."""
 
     variant_class: type[Variant] = Variant
+    max_variants = MAX_VARIANTS
 
     def __init__(
         self,
@@ -441,11 +442,24 @@ class Plan:
                     found = self.variant_class(self, shapes)
                 self.variants[shapes] = found
                 found.charge()
-                if len(self.variants) > MAX_VARIANTS:
+                if len(self.variants) > self.max_variants:
                     dropped = max((v for v in self.variants.values() if v is not found), key=lambda v: v.idle)
                     self.drop(dropped)
                     self.session.budget.forget(dropped)
             return found
+
+    def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Build the variant for these feed shapes and its compiled code behind the caller's back. Returns at once."""
+
+        def job() -> None:
+            if self.session.closed:
+                return
+            try:
+                self.variant(shapes).upgrade()
+            except Exception as error:  # the run itself meets what is wrong with these shapes, and says so
+                log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
+
+        _BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
 
     def after_fork(self) -> None:
         """Put things in order in a forked child."""
