@@ -8,7 +8,7 @@ from tfjit.framework import errors
 from tfjit.framework.dtypes import DType, enum_name
 from tfjit.passes.context import RunSpec
 from tfjit.passes.feeds import parse_tensor_name
-from tfjit.passes.prune import ancestors, needed_nodes
+from tfjit.passes.prune import ancestors, in_id_order, needed_nodes
 from tfjit.passes.view import DataflowGraph
 
 Endpoint = tuple[str, int]
@@ -25,7 +25,7 @@ def connect(graph: DataflowGraph, spec: RunSpec) -> DataflowGraph:
     sources, targets = ([f"{name}:{slot}" for name, slot in ends] for ends in zip(*pairs, strict=True))
     reached = RunSpec((*spec.feeds, *targets), (*spec.fetches, *sources), spec.targets)
     needed, shields = needed_nodes(graph, reached)
-    made = graph.copy_subset(sorted(needed | shields, key=lambda name: graph.node(name).id))
+    made = graph.copy_subset(in_id_order(graph, needed | shields))
     made.functions = graph.functions.child()
     for (source, source_slot), (target, target_slot) in pairs:
         if target in made:

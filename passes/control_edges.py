@@ -26,7 +26,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: the order of any two effects, and which effects happen before each node. Graphs with control flow are left alone:
     there a control edge also says whether a node runs.
     """
-    if any(node.op in CONTROL_FLOW for node in graph.op_nodes()):
+    if not graph.op_types.isdisjoint(CONTROL_FLOW):
         return
     order = graph.topological_order()
     effects = {name: index for index, name in enumerate(name for name in order if _has_effect(graph, graph.node(name)))}

@@ -95,7 +95,7 @@ def add_control_loops(graph: DataflowGraph, new_name: Callable[[str], str]) -> d
     Returns (Merge, destination) -> number of edges that brought it in. Raises InvalidArgumentError for a loop without LoopCond.
     Source: TensorFlow 2.5, graph/graph_partition.cc.
     """
-    if not any(node.op in ENTERS for node in graph.op_nodes()):
+    if graph.op_types.isdisjoint(ENTERS):
         return {}
     frames = find_frames(graph)
     loops: dict[tuple[str, str], ControlLoop] = {}

@@ -13,7 +13,8 @@ from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError
 from tfjit.framework.graph_import import split_input
 from tfjit.framework.op_def import OpDef, registry
-from tfjit.passes.view import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
+from tfjit.framework.pace import breathe
+from tfjit.passes.view import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -202,42 +203,62 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
 
 def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> list[str]:
     """Add operations of a framework Graph, whose inputs are among them or in the graph already. Returns their names."""
+    grows = graph.num_op_nodes > 0
     names: list[str] = []
     for op in operations:
-        attrs = dict(op.attrs)
-        shapes = tuple(tensor.shape_tuple for tensor in op.outputs)
-        outputs = tuple(tensor.dtype for tensor in op.outputs)
-        inputs = op_defs.input_dtypes(op.op_def, attrs)
+        name, attrs, outputs = op._name, op._attrs, op.outputs
+        breathe()
         graph._insert(
-            Node(graph, op.name, graph._new_node_id(), op.type, attrs, op.op_def, inputs, outputs, op.device, "", (op.name,), shapes)
+            Node(
+                graph,
+                name,
+                graph._new_node_id(),
+                op._type,
+                attrs.copy(),
+                op.op_def,
+                op_defs.input_dtypes(op.op_def, attrs),
+                tuple([tensor._dtype for tensor in outputs]),
+                op._device,
+                "",
+                (name,),
+                tuple([tensor._shape for tensor in outputs]),
+            )
         )
-        names.append(op.name)
+        names.append(name)
     back_edges: list[tuple[str, int, str, int]] = []
+    connect = graph._connect
     for op in operations:
-        name = op.name
-        for index, tensor in enumerate(op.inputs):
+        name = op._name
+        merges = op._type in MERGES
+        for index, tensor in enumerate(op._inputs):
             src = tensor.op
-            if src.type in NEXT_ITERATIONS and op.type in MERGES:
-                back_edges.append((src.name, tensor.value_index, name, index))
+            if merges and src._type in NEXT_ITERATIONS:
+                back_edges.append((src._name, tensor._value_index, name, index))
             else:
-                graph._connect(src.name, tensor.value_index, name, index)
-        # by name, as a GraphDef has them
-        for waited in sorted({control.name for control in op.control_inputs}):
-            graph.add_control_edge(waited, name)
+                connect(src._name, tensor._value_index, name, index)
+        if op._control_inputs:
+            # by name, as a GraphDef has them
+            for waited in sorted({control._name for control in op._control_inputs}):
+                graph.add_control_edge(waited, name)
     for edge in back_edges:
-        graph._connect(*edge)
-    tie_new_nodes(graph, names)
+        connect(*edge)
+    tie_new_nodes(graph, names, grows)
     return names
 
 
-def tie_new_nodes(graph: DataflowGraph, names: Sequence[str]) -> None:
-    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie."""
+def tie_new_nodes(graph: DataflowGraph, names: Sequence[str], grows: bool) -> None:
+    """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie.
+
+    grows: there were others before.
+    """
+    all_predecessors, all_successors = graph._pred, graph._succ
     for name in names:
-        predecessors = graph._pred[name]
-        for src in predecessors:
-            if SINK in graph._succ[src] and src != SOURCE:
-                graph.remove_control_edge(src, SINK)
+        predecessors = all_predecessors[name]
+        if grows:
+            for src in predecessors:
+                if SINK in all_successors[src] and src != SOURCE:
+                    graph.remove_control_edge(src, SINK)
         if not predecessors:
-            graph.add_control_edge(SOURCE, name)
-        if not graph._succ[name]:
-            graph.add_control_edge(name, SINK)
+            graph._connect(SOURCE, CONTROL, name, CONTROL)
+        if not all_successors[name]:
+            graph._connect(name, CONTROL, SINK, CONTROL)

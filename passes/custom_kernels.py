@@ -43,4 +43,4 @@ def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log(node.name, f"{node.op} runs a custom kernel")
         contract = {field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init}
         node.op_def = CustomOpDef(**{**contract, "is_stateful": True}, kernel=kernel)
-        node.op = CUSTOM
+        graph._retype(node, CUSTOM)

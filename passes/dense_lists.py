@@ -381,7 +381,7 @@ class _Round:
                 plan()
                 self.ctx.scratch.pop("infer_shapes", None)
         if scope.changed:
-            graph._order = None
+            graph.forget_order()
 
     def _plan(self, scope: Scope, node: Node) -> Any:
         graph, op = scope.graph, node.op

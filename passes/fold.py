@@ -24,7 +24,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     Needs: `infer_shapes` for shapes; without it only values of Const nodes count.
     """
     # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be alive in the dead branch.
-    may_be_dead = any(node.op in CONTROL_FLOW for node in graph.op_nodes())
+    may_be_dead = not graph.op_types.isdisjoint(CONTROL_FLOW)
     for name in graph.topological_order():
         node = graph.node(name)
         if node.op == "Const" or not node.output_dtypes or not (node.op in OF_SHAPES or can_evaluate(node)):

@@ -30,10 +30,9 @@ def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
     with operations that wait for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
     Needs: `place` has run, since a body lies on one device.
     """
-    ops = {data["node"].op for data in graph._node.values()}
-    if ops & ENTERS:
+    if not graph.op_types.isdisjoint(ENTERS):
         _functionalize_loops(graph, ctx)
-    if ops & MERGES:
+    if not graph.op_types.isdisjoint(MERGES):
         functionalize_conds(graph, ctx)
 
 

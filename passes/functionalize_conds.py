@@ -31,7 +31,7 @@ def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
     When a node is alive follows from the Switches before it; what is alive only where the predicate holds (or does not) is the
     branch. A branch that a later part of the same conditional looks into (as gradients do) gives those tensors out besides.
     """
-    if not any(node.op in MERGES for node in graph.op_nodes()):
+    if graph.op_types.isdisjoint(MERGES):
         return
     for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):  # stable: by first Merge among equals
         try:
@@ -101,7 +101,7 @@ class _Group:
 
 def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
     """When each node is alive, and the groups. What is in loops that were left, or behind odd Merges, has no known state."""
-    frames = find_frames(graph).of if any(node.op in ENTERS for node in graph.op_nodes()) else {}
+    frames = find_frames(graph).of if not graph.op_types.isdisjoint(ENTERS) else {}
     states = _States()
     groups: dict[tuple[State, Tensor], _Group] = {}
     switches: list[str] = []

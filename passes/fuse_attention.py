@@ -22,14 +22,7 @@ _MAX_BETWEEN: Final = 24
 
 def may_hold_attention(graph: DataflowGraph) -> bool:
     """Whether a graph has a softmax and two matrix products at all."""
-    products = 0
-    softmax = False
-    for node in graph.op_nodes():
-        products += node.op in PRODUCTS
-        softmax = softmax or node.op == "Softmax"
-        if softmax and products > 1:
-            return True
-    return False
+    return "Softmax" in graph.op_types and sum(node.op in PRODUCTS for node in graph.op_nodes()) > 1
 
 
 def find_attention(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext) -> list[tuple[str, list[str]]]:

@@ -22,6 +22,8 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
     Before:  x -> Pad -> Conv2D(VALID)      After:  x -> Conv2D(EXPLICIT)
     Keeps: values (both pad with zeros), control edges, the Pad's name in the convolution's origin.
     """
+    if graph.op_types.isdisjoint(CONVOLUTIONS):
+        return
     for name in graph.topological_order():
         node = graph.node(name)
         if node.op in CONVOLUTIONS and node.attrs.get("padding") in (b"VALID", "VALID"):

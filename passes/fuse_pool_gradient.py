@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def may_hold_pool_gradient(graph: DataflowGraph) -> bool:
     """Whether a graph has a gradient of maximum pooling at all."""
-    return any(node.op == "MaxPoolGrad" for node in graph.op_nodes())
+    return "MaxPoolGrad" in graph.op_types
 
 
 def find_pool_gradients(graph: DataflowGraph, drafts: Drafts, maker: GroupMaker, ctx: PassContext) -> list[tuple[str, list[str]]]:

@@ -51,7 +51,7 @@ def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
     Stay calls: a function inside of itself; a `_noinline` function with effects, which are then done before any result is there.
     Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices have become constant.
     """
-    if not any(_may_name_functions(node) for node in graph.op_nodes()):
+    if graph.op_types.isdisjoint(_STRUCTURED) and graph.op_types.isdisjoint(graph.functions.definitions):
         return
     _Inliner(graph.functions, ctx).expand(graph, frozenset())
 
@@ -75,7 +75,7 @@ class _Inliner:
         whole: the functions that the graph is a body of.
         """
         stacks: dict[str, Stack] = {}
-        self.may_be_dead = any(node.op in _V1 for node in graph.op_nodes())
+        self.may_be_dead = not graph.op_types.isdisjoint(_V1)
         work = [node.name for node in graph.op_nodes() if _may_name_functions(node)]
         left: list[str] = []
         while work:

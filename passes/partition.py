@@ -45,7 +45,7 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and any(node.op in CONTROL_FLOW for node in graph.op_nodes()):
+    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and not graph.op_types.isdisjoint(CONTROL_FLOW):
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
     locate = ctx.options.location or _device_of

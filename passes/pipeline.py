@@ -46,7 +46,7 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make lists and tensor arrays of known size dense; see passes/dense_lists.py, which is imported when it is first needed."""
-    if any(node.op.startswith(("TensorList", "TensorArray")) or node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
+    if not graph.op_types.isdisjoint(WHILES | IFS | CASES) or any(op.startswith(("TensorList", "TensorArray")) for op in graph.op_types):
         from tfjit.passes.dense_lists import dense_lists as run
 
         run(graph, ctx)
@@ -54,7 +54,7 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
     """Give slices that move with a loop's counter their size; see passes/size_slices.py, which is imported when it is first needed."""
-    if any(node.op in WHILES for node in graph.op_nodes()):
+    if not graph.op_types.isdisjoint(WHILES):
         from tfjit.passes.size_slices import size_slices as run
 
         run(graph, ctx)
@@ -62,7 +62,7 @@ def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
-    if any(node.op in WHILES for node in graph.op_nodes()):
+    if not graph.op_types.isdisjoint(WHILES):
         from tfjit.passes.compile_loops import compile_loops as run
 
         run(graph, ctx)
@@ -70,7 +70,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     """Ready the bodies of loops and branches for their places; see passes/specialize.py, which is imported when it is first needed."""
-    if any(node.op in WHILES | IFS | CASES for node in graph.op_nodes()):
+    if not graph.op_types.isdisjoint(WHILES | IFS | CASES):
         from tfjit.passes.specialize import specialize_bodies as run
 
         run(graph, ctx)

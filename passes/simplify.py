@@ -28,7 +28,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
-    ctx.scratch["control_flow"] = any(node.op in CONTROL_FLOW for node in graph.op_nodes())
+    ctx.scratch["control_flow"] = not graph.op_types.isdisjoint(CONTROL_FLOW)
     for name in graph.topological_order():
         if name not in graph:
             continue

@@ -116,7 +116,7 @@ def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int
 
 
 def _has_structure(graph: DataflowGraph) -> bool:
-    return any(data["node"].op in _STRUCTURED for data in graph._node.values())
+    return not graph.op_types.isdisjoint(_STRUCTURED)
 
 
 def _behind_identities(graph: DataflowGraph, tensor: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NoReturn
 
 from tfjit.framework.errors import InternalError
@@ -18,7 +19,10 @@ def verify(graph: DataflowGraph) -> None:
         raise InternalError(None, None, f"the graph counts {graph.num_edges} edges and has {edges}")
     for node in graph.op_nodes():
         _check_inputs(graph, node)
-    graph._order = None  # the remembered order would hide a cycle
+        _check_memory(graph, node)
+    if Counter(node.op for node in graph.op_nodes()) != graph._op_counts:
+        raise InternalError(None, None, f"the graph counts the op types {graph._op_counts}, which is not what it has")
+    graph.forget_order()  # the remembered one would hide a cycle
     graph.topological_order()
 
 
@@ -119,6 +123,17 @@ def _check_inputs(graph: DataflowGraph, node: Node) -> None:
     if len(seen) != len(wanted):
         missing = [slot for slot in range(len(wanted)) if slot not in seen]
         _fail(node, f"it takes {len(wanted)} inputs, but nothing feeds {'input' if len(missing) == 1 else 'inputs'} {missing}")
+
+
+def _check_memory(graph: DataflowGraph, node: Node) -> None:
+    """What the graph remembers of a node's inputs must be what it has."""
+    edges = graph.edges_into(node.name)
+    inputs = [(edge.src, edge.src_output) for edge in edges if not edge.is_control]
+    waits = [edge.src for edge in edges if edge.is_control and edge.src != SOURCE]
+    if graph.inputs(node.name) != inputs or graph.control_inputs(node.name) != waits:
+        _fail(
+            node, f"the graph remembers inputs {graph.inputs(node.name)} and {graph.control_inputs(node.name)}, it has {inputs} and {waits}"
+        )
 
 
 def _names(dtypes: object) -> str:

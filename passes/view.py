@@ -2,150 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import networkx as nx
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.errors import InternalError
 from tfjit.framework.pace import breathe
+from tfjit.passes.node import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, Edge, Node
+from tfjit.passes.storage import GraphStorage
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from tfjit.framework.dtypes import DType
     from tfjit.framework.graph import Graph
-    from tfjit.framework.op_def import OpDef
     from tfjit.framework.operation import Operation
     from tfjit.passes.functions import FunctionLibrary
 
-SOURCE: Final = "_SOURCE"
-SINK: Final = "_SINK"
-CONTROL: Final = -1  # both slots of a control edge
 
-MERGES: Final = frozenset({"Merge", "RefMerge"})
-NEXT_ITERATIONS: Final = frozenset({"NextIteration", "RefNextIteration"})
+__all__ = ["CONTROL", "MERGES", "NEXT_ITERATIONS", "SINK", "SOURCE", "DataflowGraph", "Edge", "Node"]
 
 
-class Edge(NamedTuple):
-    """One edge; a control edge has both slots -1. `src` and `dst` are node names."""
+class DataflowGraph(GraphStorage):
+    """A TensorFlow graph in networkx's form: how it is built, rewired and copied. What is in it, and how to look at it, is in storage.py.
 
-    id: int
-    src: str
-    src_output: int
-    dst: str
-    dst_input: int
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the edge orders only and carries no tensor."""
-        return self.dst_input == CONTROL
-
-
-class Node:
-    """One node of a `DataflowGraph`.
-
-    name, id: unique in the graph; an id is never used again after its node is gone.
-    op, op_def, attrs: the op type, the registry's own immutable OpDef, and Python values (framework/attrs.py).
-    device, assigned_device: what the user asked for, and where the placer put it ("" before).
-    input_dtypes, output_dtypes: one an input or output, reference dtypes where the op has them.
-    output_shapes: one an output: a tuple of sizes with None where unknown, or None for an unknown rank.
-    origin: names of the user's nodes it stands for; its own name when the user made it.
-    """
-
-    __slots__ = (
-        "_graph",
-        "assigned_device",
-        "attrs",
-        "device",
-        "id",
-        "input_dtypes",
-        "name",
-        "op",
-        "op_def",
-        "origin",
-        "output_dtypes",
-        "output_shapes",
-    )
-
-    def __init__(
-        self,
-        graph: DataflowGraph,
-        name: str,
-        id: int,
-        op: str,
-        attrs: dict[str, Any],
-        op_def: OpDef | None,
-        input_dtypes: tuple[DType, ...] = (),
-        output_dtypes: tuple[DType, ...] = (),
-        device: str = "",
-        assigned_device: str = "",
-        origin: tuple[str, ...] = (),
-        output_shapes: tuple[Any, ...] | None = None,
-    ) -> None:
-        self._graph = graph
-        self.name = name
-        self.id = id
-        self.op = op
-        self.attrs = attrs
-        self.op_def = op_def
-        self.input_dtypes = input_dtypes
-        self.output_dtypes = output_dtypes
-        self.device = device
-        self.assigned_device = assigned_device
-        self.origin = origin
-        self.output_shapes = output_shapes if output_shapes is not None else (None,) * len(output_dtypes)
-
-    def __repr__(self) -> str:
-        return f"<Node {self.name!r} op={self.op} id={self.id}>"
-
-    @property
-    def in_edges(self) -> list[Edge]:
-        """Edges that end here, data edges by input slot, then control edges by id."""
-        return self._graph.edges_into(self.name)
-
-    @property
-    def out_edges(self) -> list[Edge]:
-        """Edges that start here, by id."""
-        return self._graph.edges_out_of(self.name)
-
-    @property
-    def is_op(self) -> bool:
-        """Whether this is neither `_SOURCE` nor `_SINK`."""
-        return self.id > 1
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether the op has state or side effects, so that it may be neither folded nor merged with its like."""
-        return self.op_def is not None and self.op_def.is_stateful
-
-
-def _node_def(node: Node) -> Message:
-    """The NodeDef of the node as it stands, made anew at each call."""
-    from tfjit.passes.convert import node_def
-
-    return node_def(node)
-
-
-# `def` is a keyword, so the attribute of that name cannot be written in the class body.
-setattr(Node, "def", property(_node_def, doc=_node_def.__doc__))
-
-
-class DataflowGraph(nx.MultiDiGraph):
-    """A TensorFlow graph in networkx's form.
-
-    Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id; its data are `src_output`
-    and `dst_input` (-1 and -1 for a control edge). `_SOURCE` (id 0) and `_SINK` (id 1) are always there and tied by a control edge.
-    Ids of nodes and edges grow and are never used again; `num_op_nodes` and `num_edges` count what is live.
+    `_SOURCE` (id 0) and `_SINK` (id 1) are always there and tied by a control edge.
     """
 
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
-        super().__init__(None, **attr)
-        self._next_node_id = 0
-        self._next_edge_id = 0
-        self._num_edges = 0
+        super().__init__(**attr)
         self._name_counter = 0
-        self._order: list[str] | None = None
         self.versions: Any = None  # the GraphDef's VersionDef, carried along unread
         self._functions: FunctionLibrary | None = None
         self._twin: Graph | None = None  # the framework Graph in which extensions are checked
@@ -156,6 +38,7 @@ class DataflowGraph(nx.MultiDiGraph):
             raise TypeError("DataflowGraph is built by from_graph_def, from_graph or add_node_op, not from other graph data")
         for name in (SOURCE, SINK):
             self._insert(Node(self, name, self._new_node_id(), "NoOp", {}, None))
+        self._op_counts.clear()  # these are no ops
         self._connect(SOURCE, CONTROL, SINK, CONTROL)
 
     @property
@@ -215,143 +98,6 @@ class DataflowGraph(nx.MultiDiGraph):
         from tfjit.passes.verify import verify
 
         verify(self)
-
-    # ---- looking
-
-    def node(self, name: str) -> Node:
-        """The node of that name. Raises KeyError when there is none."""
-        return self._node[name]["node"]
-
-    def op_nodes(self) -> Iterator[Node]:
-        """Every node but `_SOURCE` and `_SINK`, in the order they were added."""
-        for name, data in self._node.items():
-            if name != SOURCE and name != SINK:
-                yield data["node"]
-
-    @property
-    def num_nodes(self) -> int:
-        """Live nodes, `_SOURCE` and `_SINK` among them."""
-        return len(self._node)
-
-    @property
-    def num_op_nodes(self) -> int:
-        """Live nodes without `_SOURCE` and `_SINK`."""
-        return len(self._node) - 2
-
-    @property
-    def num_edges(self) -> int:
-        """Live edges, control edges among them."""
-        return self._num_edges
-
-    @property
-    def num_node_ids(self) -> int:
-        """One more than the highest node id ever given."""
-        return self._next_node_id
-
-    @property
-    def num_edge_ids(self) -> int:
-        """One more than the highest edge id ever given."""
-        return self._next_edge_id
-
-    def find_node_id(self, id: int) -> Node | None:
-        """The live node of that id, or None. Linear: for tests and tools."""
-        return next((data["node"] for data in self._node.values() if data["node"].id == id), None)
-
-    def inputs(self, name: str) -> list[tuple[str, int]]:
-        """(source node, its output slot) of each data input, by input slot."""
-        breathe()  # every loop over nodes comes by here
-        found = [
-            (data["dst_input"], src, data["src_output"])
-            for src, keyed in self._pred[name].items()
-            for data in keyed.values()
-            if data["dst_input"] != CONTROL
-        ]
-        if len(found) > 1:
-            found.sort()
-        return [(src, slot) for _, src, slot in found]
-
-    def control_inputs(self, name: str) -> list[str]:
-        """Nodes this one waits for without taking a tensor, `_SOURCE` left out, in the order the edges were made."""
-        found = [
-            (id, src)
-            for src, keyed in self._pred[name].items()
-            if src != SOURCE
-            for id, data in keyed.items()
-            if data["dst_input"] == CONTROL
-        ]
-        if len(found) > 1:
-            found.sort()
-        return [src for _, src in found]
-
-    def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
-        """(node, input slot) of each data consumer of one output, or of all outputs, in the order the edges were made."""
-        found = [
-            (id, dst, data["dst_input"])
-            for dst, keyed in self._succ[name].items()
-            for id, data in keyed.items()
-            if data["dst_input"] != CONTROL and (slot is None or data["src_output"] == slot)
-        ]
-        if len(found) > 1:
-            found.sort()
-        return [(dst, dst_input) for _, dst, dst_input in found]
-
-    def control_consumers(self, name: str) -> list[str]:
-        """Nodes that wait for this one without taking a tensor, `_SINK` left out, in the order the edges were made."""
-        found = [
-            (id, dst)
-            for dst, keyed in self._succ[name].items()
-            if dst != SINK
-            for id, data in keyed.items()
-            if data["dst_input"] == CONTROL
-        ]
-        if len(found) > 1:
-            found.sort()
-        return [dst for _, dst in found]
-
-    def edges_into(self, name: str) -> list[Edge]:
-        """Edges that end at a node: data edges by input slot, then control edges by id."""
-        found = [
-            Edge(id, src, data["src_output"], name, data["dst_input"])
-            for src, keyed in self._pred[name].items()
-            for id, data in keyed.items()
-        ]
-        found.sort(key=lambda edge: (edge.dst_input == CONTROL, edge.dst_input, edge.id))
-        return found
-
-    def edges_out_of(self, name: str) -> list[Edge]:
-        """Edges that start at a node, by id."""
-        found = [
-            Edge(id, name, data["src_output"], dst, data["dst_input"])
-            for dst, keyed in self._succ[name].items()
-            for id, data in keyed.items()
-        ]
-        found.sort()
-        return found
-
-    def all_edges(self) -> Iterator[Edge]:
-        """Every edge, grouped by source node."""
-        for src, successors in self._succ.items():
-            for dst, keyed in successors.items():
-                for id, data in keyed.items():
-                    yield Edge(id, src, data["src_output"], dst, data["dst_input"])
-
-    def is_back_edge(self, src: str, dst: str) -> bool:
-        """Whether an edge between these two closes a loop: only NextIteration -> Merge does."""
-        return self.node(dst).op in MERGES and self.node(src).op in NEXT_ITERATIONS
-
-    def topological_order(self) -> list[str]:
-        """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the edges leave a choice.
-
-        The edge from NextIteration to Merge does not count. Raises InternalError naming nodes of a cycle.
-        """
-        if self._order is not None:
-            if len(self._order) != self.num_op_nodes:
-                self._order = [name for name in self._order if name in self._node]
-            return list(self._order)
-        from tfjit.passes.order import topological_order
-
-        self._order = topological_order(self)
-        return list(self._order)
 
     # ---- adding
 
@@ -524,43 +270,10 @@ class DataflowGraph(nx.MultiDiGraph):
         if used >= len(output_dtypes):
             raise InternalError(None, None, f"Node '{name}': as {op} it has {len(output_dtypes)} outputs, but output {used} is consumed")
         shapes = node.output_shapes if len(node.output_shapes) == len(output_dtypes) else (None,) * len(output_dtypes)
-        node.op, node.op_def, node.attrs = op, op_def, all_attrs
+        self._retype(node, op)
+        node.op_def, node.attrs = op_def, all_attrs
         node.input_dtypes, node.output_dtypes, node.output_shapes = wanted_inputs, output_dtypes, shapes
         return node
-
-    # ---- removing
-
-    def remove_op(self, name: str) -> None:
-        """Remove a node and its edges. Raises InternalError for `_SOURCE` and `_SINK`."""
-        self.remove_node(name)
-
-    def remove_node(self, n: str) -> None:
-        """networkx's form of removing a node; edges go with it."""
-        if n in (SOURCE, SINK):
-            raise InternalError(None, None, f"{n} cannot be removed")
-        gone = sum(len(keyed) for keyed in self._succ[n].values()) + sum(len(keyed) for keyed in self._pred[n].values())
-        if n in self._succ[n]:
-            gone -= len(self._succ[n][n])
-        super().remove_node(n)
-        self._num_edges -= gone
-
-    def remove_nodes_from(self, nodes: Iterable[str]) -> None:
-        """Remove nodes; names not in the graph are passed over, as networkx does."""
-        for name in list(nodes):
-            if name in self._node:
-                self.remove_node(name)
-
-    def remove_edge(self, u: str, v: str, key: int | None = None) -> None:
-        """Remove one edge between two nodes, the last made when no id is given."""
-        if key is None:
-            key = max(self._succ[u][v])
-        self._disconnect(u, v, key)
-
-    def remove_control_edge(self, src: str, dst: str) -> None:
-        """Let dst no longer wait for src; nothing happens when it does not."""
-        for id, data in list(self._succ[src].get(dst, {}).items()):
-            if data["dst_input"] == CONTROL:
-                self._disconnect(src, dst, id)
 
     # ---- source and sink
 
@@ -599,36 +312,20 @@ class DataflowGraph(nx.MultiDiGraph):
         keep = dict.fromkeys(names)
         keep.pop(SOURCE, None)
         keep.pop(SINK, None)
+        nodes, made_succ, made_pred = self._node, made._succ, made._pred
         for name in keep:
             breathe()
-            node = self._node[name]["node"]
-            made._insert(
-                Node(
-                    made,
-                    name,
-                    node.id,
-                    node.op,
-                    dict(node.attrs),
-                    node.op_def,
-                    node.input_dtypes,
-                    node.output_dtypes,
-                    node.device,
-                    node.assigned_device,
-                    node.origin,
-                    node.output_shapes,
-                )
-            )
-        made._succ[SOURCE].clear()
-        made._pred[SINK].clear()
-        made._num_edges = 0
+            made._insert(nodes[name]["node"].copied_to(made))
+        made_succ[SOURCE].clear()
+        made_pred[SINK].clear()
         keep[SOURCE] = keep[SINK] = None
-        made_succ, made_pred = made._succ, made._pred
         total = 0
         for src in keep:
             breathe()
+            successors = made_succ[src]
             for dst, keyed in self._succ[src].items():
                 if dst in keep:
-                    made_succ[src][dst] = made_pred[dst][src] = dict(keyed)  # edge data are never written to
+                    successors[dst] = made_pred[dst][src] = keyed.copy()  # edge data are never written to
                     total += len(keyed)
         made._num_edges = total
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
@@ -650,42 +347,4 @@ class DataflowGraph(nx.MultiDiGraph):
         library, self._functions = self._functions, None
         if library is not None and functions:
             library.dissolve()
-        self.clear()
-        self._order = None
-
-    # ---- the storage
-
-    def _new_node_id(self) -> int:
-        id = self._next_node_id
-        self._next_node_id += 1
-        return id
-
-    def _insert(self, node: Node) -> None:
-        """Put a node without edges in."""
-        name = node.name
-        self._succ[name] = {}
-        self._pred[name] = {}
-        self._node[name] = {"node": node}
-        self._order = None
-
-    def _connect(self, src: str, src_output: int, dst: str, dst_input: int) -> int:
-        """Put an edge in, past networkx's own slower way, and return its id."""
-        id = self._next_edge_id
-        self._next_edge_id = id + 1
-        successors = self._succ[src]
-        keyed = successors.get(dst)
-        if keyed is None:
-            keyed = successors[dst] = self._pred[dst][src] = {}
-            if src != SOURCE and dst != SINK:
-                self._order = None
-        keyed[id] = {"src_output": src_output, "dst_input": dst_input}
-        self._num_edges += 1
-        return id
-
-    def _disconnect(self, src: str, dst: str, id: int) -> None:
-        keyed = self._succ[src][dst]
-        del keyed[id]
-        if not keyed:
-            del self._succ[src][dst]
-            del self._pred[dst][src]
-        self._num_edges -= 1
+        self._forget_all()

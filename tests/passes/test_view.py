@@ -355,3 +355,55 @@ def test_from_framework_graph_equals_the_way_through_graph_def() -> None:
     assert direct.to_graph_def() == through.to_graph_def()
     assert sorted(direct.all_edges()) == sorted(through.all_edges())
     assert direct.node("y").output_shapes == ((None, 3),)
+
+
+def test_op_types_are_those_of_the_nodes_that_live() -> None:
+    graph = parse_graph("""
+        x = Placeholder()
+        a = Neg(x)
+        b = Neg(a)
+    """)
+    assert set(graph.op_types) == {"Placeholder", "Neg"}
+    graph.change_op("a", "Square", [("x", 0)], {})
+    graph.bypass("b", "a", 0)
+    assert set(graph.op_types) == {"Placeholder", "Square"}
+    assert set(graph.copy_subset(["x"]).op_types) == {"Placeholder"}
+    graph.node("a").op = "Abs"  # past the graph, which counts
+    graph.node("a").op_def = registry.require("Abs")
+    with pytest.raises(InternalError, match="counts the op types"):
+        graph.verify()
+
+
+def test_inputs_that_were_asked_for_follow_every_change() -> None:
+    graph = parse_graph("""
+        x = Placeholder()
+        w = Placeholder()
+        a = Neg(x, ^w)
+        y = AddV2(a, x)
+    """)
+    assert graph.inputs("y") == [("a", 0), ("x", 0)]
+    graph.inputs("y").clear()  # the caller's own
+    assert graph.inputs("y") == [("a", 0), ("x", 0)]
+    graph.replace_input("y", 1, "w", 0)
+    assert graph.inputs("y") == [("a", 0), ("w", 0)]
+    assert graph.control_inputs("a") == ["w"]
+    graph.remove_control_edge("w", "a")
+    assert graph.control_inputs("a") == []
+    graph.redirect_output("a", 0, "x", 0)
+    assert graph.inputs("y") == [("x", 0), ("w", 0)]
+    graph.remove_op("w")
+    assert graph.inputs("y") == [("x", 0)]
+
+
+def test_an_edge_along_the_order_keeps_it_and_one_against_it_does_not() -> None:
+    graph = parse_graph("""
+        x = Placeholder()
+        a = Neg(x)
+        b = Abs(x)
+    """)
+    assert graph.topological_order() == ["x", "a", "b"]
+    graph.add_control_edge("a", "b")
+    assert graph.topological_order() == ["x", "a", "b"]
+    graph.remove_control_edge("a", "b")
+    graph.add_control_edge("b", "a")
+    assert graph.topological_order() == ["x", "b", "a"]

@@ -7,6 +7,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_MANY: Final = 20_000  # objects whose first walk takes a millisecond
 
 _lock = threading.Lock()
 _pausing = 0  # blocks that are under way, of all threads
@@ -16,7 +19,8 @@ _enabled = False  # whether the collector was on before the first of them
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """A block without collections, for the making of graphs and plans: all that is new there lives on, and the full collections that
-    its growth sets off would walk it again and again, for as long as making it takes. What is young at the end is walked once."""
+    its growth sets off would walk it again and again, for as long as making it takes. At the end it counts as old, where it is much,
+    so that nothing is walked before the collector finds that a full collection is due."""
     global _pausing, _enabled
     with _lock:
         if not _pausing:
@@ -29,6 +33,9 @@ def collection_paused() -> Iterator[None]:
         with _lock:
             _pausing = max(0, _pausing - 1)
             if not _pausing and _enabled:
+                if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
+                    gc.freeze()  # all generations, to where nothing is collected
+                    gc.unfreeze()  # and from there to the oldest
                 gc.enable()
 
 
