@@ -28,7 +28,8 @@ def tensor_message(value: np.ndarray) -> bytes:
     """A tensor as a serialized TensorProto, its elements as `tensor_content`."""
     from tfjit.protos import TensorProto
 
-    message = TensorProto(dtype=as_dtype(value.dtype).as_datatype_enum)
+    message: Any = TensorProto()
+    message.dtype = as_dtype(value.dtype).as_datatype_enum
     message.tensor_shape.SetInParent()
     for size in value.shape:
         message.tensor_shape.dim.add(size=size)
