@@ -64,12 +64,12 @@ def _sizes(shape: np.ndarray) -> tuple[int, ...]:
 
 def _check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raise unless rows are inside the shape, sorted and different."""
-    outside = ((indices < 0) | (indices >= np.array(shape, np.int64))).any(axis=1)
+    outside = np.any((indices < 0) | (indices >= np.array(shape, np.int64)), axis=1)
     earlier = np.zeros(len(indices), np.bool_)
     same = np.zeros(len(indices), np.bool_)
     if len(indices) > 1:
         step = np.diff(indices, axis=0)
-        first = (step != 0).argmax(axis=1)
+        first = np.argmax(step != 0, axis=1)
         moved = step[np.arange(len(step)), first] if indices.shape[1] else np.zeros(len(step))
         earlier[1:], same[1:] = moved < 0, moved == 0
     wrong = outside | earlier | same
