@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.image_shapes import mfcc
 from tfjit.ops.shape_rules import Shapes, fail
 from tfjit.ops.type_lists import INDEX
 
@@ -146,6 +147,7 @@ register_op(
         "filterbank_channel_count: int = 40",
         "dct_coefficient_count: int = 13",
     ),
+    shape=mfcc,
 )
 register_op(
     "ParseExample",
