@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
+from tfjit.runtime import overtaking, plan
 from tfjit.runtime.plan import Variant
 
 tf1 = tf.compat.v1
@@ -378,3 +379,51 @@ def test_random_programs(seed: int, threads: str, jit: str) -> None:
         patch.setenv("TFJIT_JIT", jit)
         patch.setenv("TFJIT_DISABLE", "compile_loops,functionalize,fuse")  # the kernels of random groups would all be new
         check(build, X)
+
+
+def overtaken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Runs that gave way to the compiled step, from now on; they ask for it at once."""
+    found: list[bool] = []
+
+    class Noting(overtaking.Watch):
+        def __call__(self) -> None:
+            try:
+                super().__call__()
+            except overtaking.Overtaken:
+                found.append(True)
+                raise
+
+    monkeypatch.setattr(overtaking, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(plan, "Watch", Noting)
+    return found
+
+
+def test_a_first_run_that_lasts_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    gave_way = overtaken(monkeypatch)
+    n = 2_000_000  # minutes by NumPy
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.int32, [5], name="x")
+        y = tf.while_loop(
+            lambda i, c: i < n, lambda i, c: (i + 1, tf.tensor_scatter_nd_add(c, [[x[i % 5]]], [1])), [0, tf.zeros([8], tf.int32)]
+        )[1].name
+    with tfjit.Session(graph=graph) as session:
+        np.testing.assert_array_equal(session.run(y, {"x:0": [1, 1, 0, 7, 3]}), np.bincount([1, 1, 0, 7, 3], minlength=8) * (n // 5))
+    assert gave_way == [True]
+
+
+def test_a_first_run_with_effects_is_not_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gave_way = overtaken(monkeypatch)
+    with tf.Graph().as_default() as graph:
+        v = tf1.get_variable("v", initializer=np.float32(0), use_resource=True)
+
+        def body(i: Any, s: Any) -> Any:
+            with tf1.control_dependencies([v.assign_add(1.0)]):
+                return i + 1, s + tf.cast(i, tf.float32) * 0.0
+
+        y = tf.while_loop(lambda i, s: i < 3000, body, [0, 0.0], parallel_iterations=1)[1].name
+        init, read = tf1.global_variables_initializer(), v.read_value()
+    with tfjit.Session(graph=graph) as session:
+        session.run(init)
+        session.run(y)
+        assert session.run(read) == 3000
+    assert gave_way == []

@@ -90,7 +90,7 @@ def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.Mo
 
 def test_eviction_loses_neither_variables_nor_streams_nor_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_session, "MAX_PLANS", 3)
-    monkeypatch.setattr(plan, "MAX_VARIANTS", 2)
+    monkeypatch.setattr(plan.Plan, "max_variants", 2)
     graph = tf1.Graph()
     with graph.as_default():
         v = tf1.get_variable("v", initializer=np.zeros(2, "f4"), use_resource=True)

@@ -167,7 +167,7 @@ def test_variants_in_use_outlive_those_that_are_not(monkeypatch: pytest.MonkeyPa
 
 def test_the_favourite_survives_the_limit_by_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "off")
-    monkeypatch.setattr(plan_module, "MAX_VARIANTS", 4)
+    monkeypatch.setattr(plan_module.Plan, "max_variants", 4)
     graph, x, y = network()
     with tfjit.Session(graph=graph) as session:
         session.run(y, {x: np.zeros((1, 64), "f4")})

@@ -42,7 +42,7 @@ class StepContext:
     """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
 
     host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as they are on edges, scalars and
-    handles too: what is run is a body.
+    handles too: what is run is a body. watch: asked before each iteration of a loop that Python runs; it may raise to leave the step.
     """
 
     step_id: int
@@ -53,6 +53,7 @@ class StepContext:
     return_values: list[Any] = field(default_factory=list)  # filled by the _Retval nodes, by index
     host: Any = None
     as_arrays: bool = False
+    watch: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from tfjit.runtime.calls import CallReport, all_calls, build_calls, sources
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
+from tfjit.runtime.overtaking import Overtaken, Watch, may_begin_again
 from tfjit.runtime.plan_budget import NODE_BYTES
 from tfjit.runtime.step import Reroute, Step
 
@@ -370,7 +371,14 @@ class Variant:
         step = self.step
         if step is not None and context.collector is None:
             try:
-                return step.run(values, context)
+                if not self.compile_done.is_set() and self.lowered is not None and may_begin_again(self.lowered):
+                    context.watch = Watch(self.upgrade, lambda: self.compile_done.is_set() and self.step is not step)
+                try:
+                    return step.run(values, context)
+                except Overtaken:
+                    context.watch, step = None, self.step
+                    assert step is not None
+                    return step.run(values, context)
             except Reroute as why:
                 log.debug("plan %s: %s", self.plan.name, why)
         dataflow = self._dataflow()

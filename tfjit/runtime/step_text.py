@@ -359,6 +359,8 @@ class StepText:
 def _stop_if_cancelled(context: StepContext) -> None:
     if context.cancellation.cancelled:
         raise cancelled()
+    if context.watch is not None:
+        context.watch()
 
 
 def _own(array: Any, feeds: Sequence[np.ndarray]) -> Any:
