@@ -38,7 +38,8 @@ class Scope:
                 yield from scope.all()
 
 
-_PURE: Final = frozenset({"_GetRow", "_SetRow"})  # what ran for its effect on an array before
+# what ran for its effect on an array or stack before
+_PURE: Final = frozenset({"_GetRow", "_SetRow", "TensorListPushBack", "TensorListPopBack"})
 Place = tuple[int, str, int]  # id of a scope, node, output
 
 
@@ -69,12 +70,30 @@ def _open_children(scope: Scope) -> None:
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
                 shape = node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
-                given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)))
+                items = scope.ctx.lists.get((node.name, k) if node.op in WHILES else (src, slot))
+                given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
             body.graph["given"] = given
             infer_shapes(body, ctx)
             opened.append(Scope(body, ctx, function, node.name, key, number))
             _open_children(opened[-1])
         scope.children[node.name] = opened
+
+
+def fold_scopes(top: Scope) -> None:
+    """Work out in the bodies what follows from the shapes that are known there, and drop what nobody needs then."""
+    from tfjit.passes.fold import fold_constants
+    from tfjit.passes.simplify import simplify
+
+    for scope in top.all():
+        if scope is top:
+            continue
+        for pass_ in (simplify, fold_constants, simplify, infer_shapes, fold_constants, infer_shapes):
+            pass_(scope.graph, scope.ctx)
+        for node in scope.graph.op_nodes():
+            groups = node.attrs.get("_class", ())
+            if any(group.startswith(b"loc:@") and group[5:].decode() not in scope.graph for group in groups):
+                del node.attrs["_class"]  # a body's devices are chosen when it is used
+        scope.changed = True
 
 
 def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
@@ -102,7 +121,8 @@ def close_scopes(scope: Scope) -> None:
             types = list(child.function.inputs)
             for k, arg in indexed(child.graph, "_Arg").items():
                 types[k] = arg.output_dtypes[0]
-            made = Function.from_graph(library.new_name(child.function.name), child.graph, types, must_run, child.function.attrs)
+            old = child.function
+            made = Function.from_graph(library.new_name(old.name), child.graph, types, must_run, old.attrs, old.unique)
             ref = library.add(made)
             value: Any = ref
             if child.key == "branches":
@@ -150,4 +170,4 @@ class Webs:
                     self.join(inside, (id(scope), *inputs[k]))
 
 
-__all__ = ["Place", "Scope", "Webs", "close_scopes", "is_structured", "open_scopes"]
+__all__ = ["Place", "Scope", "Webs", "close_scopes", "fold_scopes", "is_structured", "open_scopes"]

@@ -124,6 +124,7 @@ class PassContext:
     messages: (pass, node, text) of everything logged; `current` is the pass that runs now.
     values: the known value of a tensor (node, slot), as far as shape inference found one that is no Const's.
     handles: the shape of the variable behind a resource tensor, as far as shape inference knows it.
+    lists: what it knows of tensor lists (passes/list_shapes.py).
     scratch: whatever a pass keeps for a later one, under its own name.
     """
 
@@ -133,6 +134,7 @@ class PassContext:
     current: str = ""
     values: dict[tuple[str, int], Any] = field(default_factory=dict)
     handles: dict[tuple[str, int], Any] = field(default_factory=dict)
+    lists: dict[tuple[str, int], Any] = field(default_factory=dict)
     scratch: dict[str, Any] = field(default_factory=dict)
 
     def log(self, name: str, reason: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import Shape, is_compatible
-from tfjit.passes.body_scopes import Place, Scope, Webs, close_scopes, is_structured, open_scopes
+from tfjit.passes.body_scopes import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
 from tfjit.passes.fold import fold_constants
@@ -17,6 +17,7 @@ from tfjit.passes.functions import WHILES
 from tfjit.passes.rewrite import is_static, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.simplify import simplify
+from tfjit.passes.trim_bodies import trim_loops
 from tfjit.passes.trip_counts import counted_from, read_loop
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
 
@@ -77,6 +78,11 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
     if changed:
         simplify(graph, ctx)
         fold_constants(graph, ctx)
+        infer_shapes(graph, ctx)
+        top = open_scopes(graph, ctx)
+        fold_scopes(top)  # what is only asked for its shape is not needed then
+        close_scopes(top)
+        trim_loops(graph, ctx)
         infer_shapes(graph, ctx)
 
 

@@ -220,6 +220,9 @@ class _Inliner:
         outer, self.may_be_dead = self.may_be_dead, False
         self.expand(graph, stack)
         self.may_be_dead = outer
+        for effect in body.must_run:  # the ends are tied anew where something was inlined
+            if names[effect] in graph:
+                graph.add_control_edge(names[effect], SINK)
         # effects of what was inlined are tied to the sink: they are the body's
         run = [edge.src for edge in graph.edges_into(SINK) if edge.src != SOURCE and graph.node(edge.src).op != "_Retval"]
         return replace(body, name=name, graph=graph, must_run=tuple(run), unique=True, copy_of=body.copy_of or body.name)

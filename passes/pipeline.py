@@ -60,6 +60,14 @@ def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
         run(graph, ctx)
 
 
+def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Index what loops keep for their gradients; see passes/accumulators.py, which is imported when it is first needed."""
+    if not graph.op_types.isdisjoint(WHILES):
+        from tfjit.passes.accumulators import accumulators as run
+
+        run(graph, ctx)
+
+
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
     if not graph.op_types.isdisjoint(WHILES):
@@ -95,6 +103,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     custom_kernels,  # for that too
     infer_shapes,  # simplify and folding make new nodes, and more values are known now
     size_slices,  # once limits of loops and array shapes are known; before lists: shapes of their elements may follow
+    accumulators,  # once the lengths of loops are known; before what looks for lists of known length
     dense_lists,  # once lengths and element shapes are known; behind it more shapes are
     fold_constants,  # simplify makes constants of constants
     trim_bodies,  # again, for what has become constant
@@ -115,7 +124,7 @@ REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place"
 OPTIMIZATIONS: Final = frozenset(
     {
         *("functionalize", "trim_bodies", "fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions"),
-        *("size_slices", "dense_lists", "compile_loops", "specialize_bodies", "fuse"),
+        *("size_slices", "accumulators", "dense_lists", "compile_loops", "specialize_bodies", "fuse"),
     }
 )  # left out at L0
 

@@ -42,9 +42,10 @@ class Given:
     items: ListShape | None = None
 
     def relax(self, other: Given) -> Given:
-        """What is known of an argument that may be either; its value and variable stay."""
+        """What is known of an argument that may be either; its value stays."""
         items = self.items.relax(other.items) if self.items is not None else None
-        return replace(self, shape=shape_rules.relax(self.shape, other.shape), items=items)
+        variable = shape_rules.relax(self.variable, other.variable)
+        return replace(self, shape=shape_rules.relax(self.shape, other.shape), variable=variable, items=items)
 
 
 def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
@@ -57,7 +58,10 @@ def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> 
     if key not in scratch:
         inference = _Inference(function.graph, ctx, {node.name: given[index] for index, node in function.args.items()})
         inference.settle()
-        found = [Given(inference.shapes[src][slot], items=inference.lists.get((src, slot))) for src, slot in function.returned]
+        found = [
+            Given(inference.shapes[src][slot], inference.handles.get((src, slot)), items=inference.lists.get((src, slot)))
+            for src, slot in function.returned
+        ]
         scratch[key] = function, found  # the function: its id stays its own
     results: list[Given] = scratch[key][1]
     return results
@@ -77,7 +81,7 @@ def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list
         wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
         if wider == wide:
             return wide
-        wide = [replace(old, shape=None, items=None) if old != new else old for old, new in zip(wide, wider, strict=True)]
+        wide = [replace(old, shape=None, variable=None, items=None) if old != new else old for old, new in zip(wide, wider, strict=True)]
 
 
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -100,6 +104,8 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     ctx.values.update(inference.values)
     ctx.handles.clear()
     ctx.handles.update(inference.handles)
+    ctx.lists.clear()
+    ctx.lists.update(inference.lists)
 
 
 class _Inference:
@@ -203,6 +209,8 @@ class _Inference:
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
+        if node.op == "VariableShape" and self.handles.get(inputs[0]) is not None:
+            return (self.merged(node, known[0], (len(self.handles[inputs[0]] or ()),)),)
         if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
             rank, value_shape = self.tables[inputs[0]]
             keys = self.shapes[inputs[1][0]][inputs[1][1]]
@@ -265,6 +273,8 @@ class _Inference:
         for slot, result in enumerate(found or ()):
             if result.items is not None:
                 self.lists[node.name, slot] = result.items
+            if node.output_dtypes[slot].name == "resource":
+                self.handles[node.name, slot] = result.variable
         return None if found is None else [result.shape for result in found]
 
     def follow_lists(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -346,6 +356,11 @@ class _Inference:
                 shape = self.shapes[tensor[0]][tensor[1]]
                 if shape is not None:
                     self.know(node, slot, shape, (len(shape),))
+            return
+        if node.op == "VariableShape":
+            variable = self.handles.get(inputs[0])
+            if variable is not None:
+                self.know(node, 0, variable, (len(variable),))
             return
         if node.op in ("Size", "Rank"):
             shape = self.shapes[inputs[0][0]][inputs[0][1]]

@@ -9,7 +9,7 @@ from tfjit.framework.attrs import FuncRef
 from tfjit.framework.dtypes import DType
 from tfjit.passes.context import PassContext
 from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
-from tfjit.passes.prune import ancestors
+from tfjit.passes.prune import ancestors, prune
 from tfjit.passes.view import SINK, DataflowGraph, Node
 
 Tensor = tuple[str, int]
@@ -23,7 +23,8 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Before:  c = Const; w = While(i, c, cond, body), whose body returns c as it came      After:  w = While(i, cond', body'), c inside
     Of a loop, a variable goes that the body returns unchanged and whose start is a constant, and one that only it itself depends on;
-    who used what comes out of an unchanged variable takes its start, unless the loop has effects that it may mean to wait for.
+    who used what comes out of an unchanged variable takes its start, unless the loop has effects that it may mean to wait for;
+    a resource is taken from before the loop even then, and a control edge does the waiting.
     Of a branch, inputs that no branch uses and outputs that nobody takes; two inputs of the same tensor become one. Then the same
     in the bodies. Bodies are copied before they are changed: others may name them.
     Keeps: every value, effects and their order. Needs: nothing; it finds more after `fold_constants`.
@@ -35,6 +36,14 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
                 (_while if node.op in WHILES else _branches)(graph, node, ctx)
 
 
+def trim_loops(graph: DataflowGraph, ctx: PassContext) -> None:
+    """`trim_bodies` and `prune`, twice: what a later loop has no use for, an earlier one need not keep."""
+    for _ in range(2):
+        prune(graph, ctx)
+        trim_bodies(graph, ctx)
+    prune(graph, ctx)
+
+
 def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     library = graph.functions
     cond, body = library.body(node.attrs["cond"]), library.body(node.attrs["body"])
@@ -44,8 +53,12 @@ def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     unchanged = [
         i for i, returned in enumerate(body.returned) if i in args and _behind_identities(body.graph, returned) == (args[i].name, 0)
     ]
-    if not node.is_stateful:
-        for i in unchanged:
+    for i in unchanged:
+        if not node.is_stateful:
+            graph.redirect_output(node.name, i, *inputs[i])
+        elif node.output_dtypes[i].name == "resource":
+            for consumer, _ in graph.consumers(node.name, i):  # it waits for the loop, but not for what the loop hands on
+                graph.add_control_edge(node.name, consumer)
             graph.redirect_output(node.name, i, *inputs[i])
     constants = {i: graph.node(inputs[i][0]) for i in unchanged if graph.node(inputs[i][0]).op == "Const"}
     needed = _needed_variables(graph, node, cond, body)

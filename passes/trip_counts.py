@@ -139,8 +139,9 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
     if node.op == "LoopCond":
         return _trips(loop, cond.graph.inputs(node.name)[0])
     if node.op == "LogicalAnd":
-        exact, most = zip(*(_trips(loop, side) for side in cond.graph.inputs(node.name)))
-        return None if None in exact else min(exact), min((count for count in most if count is not None), default=None)
+        bounds = [_trips(loop, side) for side in cond.graph.inputs(node.name) if not _is_true(cond, side)]
+        exact, most = [bound[0] for bound in bounds], [bound[1] for bound in bounds if bound[1] is not None]
+        return None if None in exact else min((count for count in exact if count is not None), default=None), min(most, default=None)
     if node.op not in _COMPARISONS:
         return None, None
     left, right = cond.graph.inputs(node.name)
@@ -160,6 +161,11 @@ def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
         return None, None  # it moves away from the limit: it stops at once or runs on until it overflows
     trips = -(-distance // abs(counter.step))
     return (trips, trips) if counter.after(trips) is not None else (None, None)
+
+
+def _is_true(scope: Scope, tensor: Tensor) -> bool:
+    value = value_of(scope, tensor)
+    return value is not None and value.ndim == 0 and value.dtype == np.bool_ and bool(value)
 
 
 def _outer_value(loop: Loop, tensor: Tensor) -> np.ndarray | None:
