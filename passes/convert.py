@@ -246,6 +246,26 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
     return names
 
 
+def add_and_change(graph: DataflowGraph, operations: Sequence[Operation], changed: Sequence[Operation]) -> list[str]:
+    """`add_operations`, where operations that the graph has got attrs, inputs and outputs besides: gradients ask for these."""
+    known: dict[str, int] = {}
+    for op in changed:
+        node = graph.node(op.name)
+        known[op.name] = len(node.input_dtypes)
+        node.attrs = dict(op.attrs)
+        node.input_dtypes = tuple(op_defs.input_dtypes(op.op_def, node.attrs))
+        node.output_dtypes = tuple(tensor.dtype for tensor in op.outputs)
+        node.output_shapes = tuple(tensor.shape_tuple for tensor in op.outputs)
+    names = add_operations(graph, operations)
+    for op in changed:
+        for index in range(known[op.name], len(op.inputs)):
+            tensor = op.inputs[index]
+            if SINK in graph._succ[tensor.op.name]:
+                graph.remove_control_edge(tensor.op.name, SINK)
+            graph._connect(tensor.op.name, tensor.value_index, op.name, index)
+    return names
+
+
 def tie_new_nodes(graph: DataflowGraph, names: Sequence[str], grows: bool) -> None:
     """Tie new nodes without inputs to `_SOURCE` and those without consumers to `_SINK`; a node that has consumers now loses its tie.
 

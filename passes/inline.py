@@ -154,7 +154,8 @@ class _Inliner:
             if ref.name not in self.library.gradients:
                 # under names of its own: the function itself may be called in the same plan
                 name = self.library.new_name(f"{ref.name}_to_differentiate")
-                body = self.copied(body, name, name, node, frozenset({key_of(ref)}))
+                prefix = name.lstrip("_")  # which no node's name begins with
+                body = self.copied(body, name, prefix, node, frozenset({key_of(ref)}))
             found = self.called[key] = gradient_function(self.library, ref, body)
         return found
 

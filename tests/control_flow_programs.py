@@ -1,4 +1,7 @@
-"""Random programs of nested loops and conditionals, as hypothesis draws them and TensorFlow builds them in both its forms."""
+"""Random programs of nested loops and conditionals, as hypothesis draws them and TensorFlow or tfjit builds them in both forms.
+
+`m` is the module that builds: `tf.compat.v1` or `tfjit`.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +14,42 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
+import tfjit
+
 tf1 = tf.compat.v1
 
 # a program works on these: int32 scalars a and b, a float32 scalar x, a float32 vector v of 3
 Environment = dict[str, Any]
 NAMES = ("a", "b", "x", "v")
 
-ASSIGNMENTS: dict[str, tuple[str, Callable[[Environment], Any]]] = {
-    "a = a + b": ("a", lambda e: e["a"] + e["b"]),
-    "a = a * 3 - b": ("a", lambda e: e["a"] * 3 - e["b"]),
-    "b = b - 1": ("b", lambda e: e["b"] - 1),
-    "b = a // b": ("b", lambda e: e["a"] // e["b"]),
-    "b = a": ("b", lambda e: tf.identity(e["a"])),
-    "a = 7": ("a", lambda _: tf.constant(7)),
-    "x = x / 2 + a % 5": ("x", lambda e: e["x"] * 0.5 + tf.cast(e["a"] % 5, tf.float32)),
-    "x = tanh(x)": ("x", lambda e: tf.tanh(e["x"])),
-    "x = sum(v)": ("x", lambda e: tf.reduce_sum(e["v"])),
-    "x = v[b % 3]": ("x", lambda e: tf.gather(e["v"], e["b"] % 3)),
-    "v = tanh(v * x)": ("v", lambda e: tf.tanh(e["v"] * e["x"])),
-    "v = v / 2 + x": ("v", lambda e: e["v"] * 0.5 + e["x"]),
-    "v = reverse(v)": ("v", lambda e: tf.reverse(e["v"], [0])),
-    "v = M v": ("v", lambda e: tf.reshape(tf.matmul(tf.constant(_MATRIX), tf.reshape(e["v"], [3, 1])), [3])),
-    "v[a % 3] = x": ("v", lambda e: tf.tensor_scatter_nd_update(e["v"], [[e["a"] % 3]], [e["x"]])),
+ASSIGNMENTS: dict[str, tuple[str, Callable[[Any, Environment], Any]]] = {
+    "a = a + b": ("a", lambda m, e: e["a"] + e["b"]),
+    "a = a * 3 - b": ("a", lambda m, e: e["a"] * 3 - e["b"]),
+    "b = b - 1": ("b", lambda m, e: e["b"] - 1),
+    "b = a // b": ("b", lambda m, e: e["a"] // e["b"]),
+    "b = a": ("b", lambda m, e: m.identity(e["a"])),
+    "a = 7": ("a", lambda m, _: m.constant(7)),
+    "x = x / 2 + a % 5": ("x", lambda m, e: e["x"] * 0.5 + m.cast(e["a"] % 5, m.float32)),
+    "x = tanh(x)": ("x", lambda m, e: m.tanh(e["x"])),
+    "x = sum(v)": ("x", lambda m, e: m.reduce_sum(e["v"])),
+    "x = v[b % 3]": ("x", lambda m, e: m.gather(e["v"], e["b"] % 3)),
+    "v = tanh(v * x)": ("v", lambda m, e: m.tanh(e["v"] * e["x"])),
+    "v = v / 2 + x": ("v", lambda m, e: e["v"] * 0.5 + e["x"]),
+    "v = reverse(v)": ("v", lambda m, e: m.reverse(e["v"], [0])),
+    "v = M v": ("v", lambda m, e: m.reshape(m.matmul(m.constant(_MATRIX), m.reshape(e["v"], [3, 1])), [3])),
+    "v[a % 3] = x": ("v", lambda m, e: m.tensor_scatter_nd_update(e["v"], [[e["a"] % 3]], [e["x"]])),
 }
-PREDICATES: dict[str, Callable[[Environment], Any]] = {
-    "a < b": lambda e: tf.less(e["a"], e["b"]),
-    "a % 2 == 0": lambda e: tf.equal(e["a"] % 2, 0),
-    "x > 0.5": lambda e: tf.greater(e["x"], 0.5),
-    "all(v < x)": lambda e: tf.reduce_all(tf.less(e["v"], e["x"])),
-    "false": lambda _: tf.constant(False),
+PREDICATES: dict[str, Callable[[Any, Environment], Any]] = {
+    "a < b": lambda m, e: m.less(e["a"], e["b"]),
+    "a % 2 == 0": lambda m, e: m.equal(e["a"] % 2, 0),
+    "x > 0.5": lambda m, e: m.greater(e["x"], 0.5),
+    "all(v < x)": lambda m, e: m.reduce_all(m.less(e["v"], e["x"])),
+    "false": lambda m, _: m.constant(False),
 }
-COUNTS: dict[str, Callable[[Environment], Any]] = {
-    "3": lambda _: tf.constant(3),
-    "0": lambda _: tf.constant(0),
-    "b % 4": lambda e: e["b"] % 4,
+COUNTS: dict[str, Callable[[Any, Environment], Any]] = {
+    "3": lambda m, _: m.constant(3),
+    "0": lambda m, _: m.constant(0),
+    "b % 4": lambda m, e: e["b"] % 4,
 }
 _MATRIX = np.array([[0.5, 0.25, 0.0], [-0.25, 0.5, 0.125], [0.0, 0.5, 0.25]], np.float32)
 
@@ -92,42 +97,42 @@ def assigned(program: Program) -> set[str]:
     return found
 
 
-def build(program: Program, start: Environment) -> Environment:
+def build(m: Any, program: Program, start: Environment) -> Environment:
     """The program as a graph; returns the values at its end."""
     e = dict(start)
     for statement in program:
         if isinstance(statement, str):
             name, make = ASSIGNMENTS[statement]
-            e[name] = make(e)
+            e[name] = make(m, e)
             continue
         if isinstance(statement, If):
             names = sorted(assigned(statement.then) | assigned(statement.otherwise))
             sides = [
-                lambda block=block, e=dict(e), names=names: [tf.identity(build(block, e)[name]) for name in names]
+                lambda block=block, e=dict(e), names=names: [m.identity(build(m, block, e)[name]) for name in names]
                 for block in (statement.then, statement.otherwise)
             ]
-            results = tf1.cond(PREDICATES[statement.predicate](e), *sides)
+            results = m.cond(PREDICATES[statement.predicate](m, e), *sides)
             e.update(zip(names, results if isinstance(results, (list, tuple)) else [results], strict=True))
             continue
         names = sorted(assigned(statement.body))
-        e.update(zip(names, build_loop(statement, names, e), strict=True))
+        e.update(zip(names, build_loop(m, statement, names, e), strict=True))
     return e
 
 
-def build_loop(loop: While, names: list[str], outside: Environment) -> list[Any]:
+def build_loop(m: Any, loop: While, names: list[str], outside: Environment) -> list[Any]:
     """The loop that changes `names`; returns their values at its end."""
-    count = COUNTS[loop.count](outside)
+    count = COUNTS[loop.count](m, outside)
 
     def more(i: Any, *values: Any) -> Any:
         e = {**outside, **dict(zip(names, values, strict=True))}
         # not logical_not: TensorFlow's optimizer makes x <= y of not(x > y), which is another thing for NaN
-        return tf.logical_and(i < count, tf.equal(PREDICATES[loop.until](e), False))
+        return m.logical_and(i < count, m.equal(PREDICATES[loop.until](m, e), False))
 
     def step(i: Any, *values: Any) -> Any:
-        after = build(loop.body, {**outside, **dict(zip(names, values, strict=True))})
+        after = build(m, loop.body, {**outside, **dict(zip(names, values, strict=True))})
         return [i + 1, *(after[name] for name in names)]
 
-    found = tf1.while_loop(more, step, [tf.constant(0), *(outside[name] for name in names)], parallel_iterations=loop.parallel)
+    found = m.while_loop(more, step, [m.constant(0), *(outside[name] for name in names)], parallel_iterations=loop.parallel)
     return list(found[1:])
 
 
@@ -140,28 +145,31 @@ FEEDS: list[dict[str, Any]] = [
 
 @contextmanager
 def form(v2: bool) -> Iterator[None]:
-    (tf1.enable_control_flow_v2 if v2 else tf1.disable_control_flow_v2)()
+    """Both modules build in this form; after it each in the one that it begins with."""
+    for m in (tf1, tfjit):
+        (m.enable_control_flow_v2 if v2 else m.disable_control_flow_v2)()
     try:
         yield
     finally:
         tf1.enable_control_flow_v2()
+        tfjit.disable_control_flow_v2()
 
 
-def placeholders() -> Environment:
+def placeholders(m: Any = tf1) -> Environment:
     """What a program starts with."""
     return {
-        "a": tf1.placeholder(tf.int32, [], "a"),
-        "b": tf1.placeholder(tf.int32, [], "b"),
-        "x": tf1.placeholder(tf.float32, [], "x"),
-        "v": tf1.placeholder(tf.float32, [3], "v"),
+        "a": m.placeholder(m.int32, [], "a"),
+        "b": m.placeholder(m.int32, [], "b"),
+        "x": m.placeholder(m.float32, [], "x"),
+        "v": m.placeholder(m.float32, [3], "v"),
     }
 
 
-def fetches_of(program: Program, start: Environment, gradients: bool) -> list[Any]:
+def fetches_of(program: Program, start: Environment, gradients: bool, m: Any = tf1) -> list[Any]:
     """The values at a program's end, and with gradients those of x and v by their first values."""
-    end = build(program, start)
+    end = build(m, program, start)
     fetches = [end[name] for name in NAMES]
     if gradients:
-        found = tf1.gradients([end["x"], end["v"]], [start["x"], start["v"]])
+        found = m.gradients([end["x"], end["v"]], [start["x"], start["v"]])
         fetches += [gradient for gradient in found if gradient is not None]
     return fetches

@@ -97,3 +97,50 @@ def test_programs(v2: bool, program: Program) -> None:
 @given(program=blocks(1))
 def test_gradients_of_programs(v2: bool, program: Program) -> None:
     compare(program, v2, gradients=True)
+
+
+def compare_own(program: Program, v2: bool, gradients: bool) -> None:
+    """What tfjit builds gives TensorFlow's values, in tfjit and in TensorFlow."""
+    runs = []
+    exported = b""
+    for m in (tf1, tfjit):
+        graph = m.Graph()
+        with form(v2), graph.as_default():
+            start = placeholders(m)
+            fetches = fetches_of(program, start, gradients, m)
+        exported = graph.as_graph_def().SerializeToString()
+        with m.Session(graph=graph) as session:
+            runs.append(results(session, fetches))
+    names = [fetch.name for fetch in fetches]
+    with tf1.Graph().as_default():
+        tf1.import_graph_def(tf1.GraphDef.FromString(exported), name="")
+        with tf1.Session() as session:
+            runs.append(results(session, names))
+    for wanted, ours, theirs in zip(*runs, strict=True):
+        if isinstance(wanted, Exception):
+            assert type(ours).__name__ == type(theirs).__name__ == type(wanted).__name__, program
+            continue
+        for one, two, other in zip(ours, theirs, wanted, strict=True):
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6, err_msg=str(program))
+            np.testing.assert_allclose(two, other, rtol=2e-5, atol=1e-6, err_msg=str(program))
+
+
+def results(session: Any, fetches: Any) -> list[Any]:
+    """What each feed gives: values, or the error."""
+    found: list[Any] = []
+    for values in FEEDS:
+        try:
+            found.append(session.run(fetches, {f"{name}:0": value for name, value in values.items()}))
+        except (tf.errors.OpError, tfjit.errors.OpError) as error:
+            found.append(error)
+    return found
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
+@SETTINGS
+@example(program=_NESTED)
+@given(program=blocks(1))
+def test_programs_of_our_own(v2: bool, gradients: bool, program: Program) -> None:
+    compare_own(program, v2, gradients)

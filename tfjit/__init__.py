@@ -71,6 +71,7 @@ _HOMES = {
     "tfjit.framework.random_seed": "get_seed set_random_seed",
     "tfjit.framework.shape": "Dimension TensorShape dimension_value",
     "tfjit.framework.static_value": "get_static_value=constant_value",
+    "tfjit.framework.tensor_spec": "TensorSpec",
     "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (
         "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata "
@@ -102,7 +103,7 @@ _SUBMODULES = (
 # What a TF1 program may look for and will not find yet, by the feature it takes.
 _MISSING = {
     "eager gradients": "GradientTape",
-    "eager execution": "enable_eager_execution enable_v2_behavior function py_function wrap_function",
+    "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses metrics",
     "input pipelines": "data",
     "partitioned variables": (

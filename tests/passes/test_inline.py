@@ -104,6 +104,27 @@ def test_effects_happen_though_only_a_result_is_taken() -> None:
     assert order.index("k") < order.index("c/p")
 
 
+def test_effects_of_a_branch_stay_effects_though_a_result_waits_for_them() -> None:
+    """The result may be dropped later, the effect may not."""
+    graph = parse_graph(
+        """
+        x = Placeholder(shape=<2>)
+        b = Placeholder(dtype=bool, shape=<>)
+        y = If(b, x, Tcond=bool, Tin=[float32], Tout=[float32], then_branch=func'shown'{}, else_branch=func'pure'{})
+        function 'shown'{} {
+            a = _Arg(index=0, T=float32)
+            p = Print(a, a)
+            m = Mul(a, a, ^p)
+            r = _Retval(m, index=0)
+        } runs p
+    """
+        + FUNCTIONS
+    )
+    inline_functions(graph, PassContext(RunSpec(targets=("y",))))
+    body = graph.functions.body(graph.node("y").attrs["then_branch"])
+    assert [body.graph.node(name).op for name in body.must_run] == ["Print"]
+
+
 def test_a_call_that_is_a_target_keeps_its_name() -> None:
     graph, _ = inlined("""
         x = Placeholder(shape=<2>)

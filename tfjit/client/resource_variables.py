@@ -224,11 +224,15 @@ class UpdatedVariable(ResourceVariable):
         self._cached_value = None
         self._name = op.name
         self._parent_op = op
-        self._graph_element = self._read()
+        if not self.graph.building_function:  # where every read runs
+            self._graph_element = self._read()
 
     @property
     def _shared_name(self) -> str:
         return self._handle.op.name
+
+    def _as_graph_element(self) -> Tensor:
+        return self._read() if self.graph.building_function else self._graph_element
 
     @property
     def op(self) -> Operation:

@@ -329,7 +329,7 @@ def _get_variable(
         dtype=initial_dtype,
         validate_shape=validate_shape,
         constraint=constraint,
-        use_resource=resource_variables_enabled() if use_resource is None else use_resource,
+        use_resource=(resource_variables_enabled() or get_default_graph().building_function) if use_resource is None else use_resource,
         synchronization=synchronization,
         aggregation=aggregation,
     )

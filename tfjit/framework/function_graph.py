@@ -47,6 +47,7 @@ class FunctionGraph(Graph):
         self.automatic_control = automatic_control
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
+        self.makes_variables = False
         self.structured_outputs: Any = None
         self.attrs: dict[str, Any] = {}  # of the function itself
         self.must_run: list[Operation] = []  # what every call runs, whatever it needs of the results
@@ -236,11 +237,15 @@ def building(graph: Graph) -> Any:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """In a body: what is made inside is made in the outermost graph, under the same name scope. Elsewhere nothing changes."""
+    """For a variable that is made in a body: it is made in the outermost graph, under the same name scope. Elsewhere nothing changes."""
     current = get_default_graph()
     if not isinstance(current, FunctionGraph):
         yield
         return
+    around: Graph = current
+    while isinstance(around, FunctionGraph):
+        around.makes_variables = True
+        around = around.outer_graph
     outer = current.outermost
     scope = current.get_name_scope()
     with outer.as_default(), outer.control_dependencies(None), outer.name_scope(scope + "/" if scope else None):

@@ -53,11 +53,13 @@ class Graph(GraphScopes):
         self._functions: dict[str, Any] = {}  # FunctionDef messages by name
         self._function_op_defs: dict[str, OpDef] = {}
         self._library_gradients: list[Any] = []
+        self._changed: list[tuple[int, Operation]] = []  # (version, operation) of those that gradients gave more inputs and outputs
         self._has_library = False  # whether an imported GraphDef had a library, if only an empty one
         self._gradient_override: dict[str, str] = {}
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
         self._container = ""
+        self._traced: dict[Any, dict[Any, Any]] = {}  # traces of Python functions in this graph
         self.kept_alive: list[object] = []  # what nodes need of this process: their Python functions
 
     @property
@@ -275,6 +277,11 @@ class Graph(GraphScopes):
         """Operations with an id above `version`."""
         with self._lock:
             return self._by_id[version:]
+
+    def operations_changed_after(self, version: int) -> list[Operation]:
+        """Operations with an id of at most `version` that got inputs and outputs when the graph had that version, or later."""
+        with self._lock:
+            return list(dict.fromkeys(op for changed, op in self._changed if changed >= version and op._id <= version))
 
     def get_operation_by_name(self, name: str) -> Operation:
         """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError for a tensor's name."""

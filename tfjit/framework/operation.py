@@ -206,14 +206,14 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise OperatorNotAllowedInGraphError(
-            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed: {self.name} has no value while the graph is built. "
-            "Use cond or where for a choice inside the graph, or `is not None` to test for a tensor."
+            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {self.name} has no value while the graph is built, and "
+            "there is no AutoGraph: use cond, while_loop or where for a choice inside the graph, or `is not None` to test for a tensor."
         )
 
     def __iter__(self) -> Iterator[Any]:
         raise OperatorNotAllowedInGraphError(
-            f"Iterating over a symbolic `tf.Tensor` is not allowed: {self.name} has no value while the graph is built. "
-            "Use unstack or while_loop."
+            f"Iterating over a symbolic `tf.Tensor` is not allowed. {self.name} has no value while the graph is built, and there is no "
+            "AutoGraph: use unstack, map_fn or while_loop."
         )
 
     def __len__(self) -> int:

@@ -31,6 +31,7 @@ _FAMILIES: Final = {
     "gradients": ("AggregationMethod UnconnectedGradients custom_gradient gradients hessians"),
     "folds": ("foldl foldr map_fn scan"),
     "functional": ("numpy_function py_func"),
+    "functions": ("function"),
     "indexing": (
         "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted setdiff1d tensor_scatter_add "
         "tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub "

@@ -79,16 +79,12 @@ class AutomaticControl:
             waits.pop(op, None)
             op._add_control_inputs(list(waits))
         body.must_run = effects
-        if not effects or not outputs:
-            return list(outputs)
-        with control_dependencies(effects):
-            done = create("NoOp")
-        with control_dependencies([done]):
-            return [tensor("Identity", input=_before_identity(value)) for value in outputs]
-
-
-def _before_identity(value: Tensor) -> Tensor:
-    return value.op.inputs[0] if value.op.type == "Identity" and not value.op.control_inputs else value
+        waits_for: list[Operation] = []
+        if effects and outputs:
+            with control_dependencies(effects):
+                waits_for.append(create("NoOp"))
+        with control_dependencies(waits_for):
+            return [tensor("Identity", input=value) for value in outputs]
 
 
 def _origin(value: Tensor) -> Tensor:

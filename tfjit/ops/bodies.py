@@ -45,20 +45,20 @@ def trace(
             if isinstance(value, TensorArray):
                 return value
             try:
-                made = convert_to_tensor(value)
+                return convert_to_tensor(value)
             except (TypeError, ValueError):
                 raise TypeError(
                     "To be compatible with tf.function, Python functions must return zero or more Tensors or ExtensionTypes or None "
                     f"values; in compilation of {function}, found return value of type {type(value).__name__}, which is not a Tensor or "
                     "ExtensionType."
                 ) from None
-            return tensor("Identity", input=made) if control is not None else made
 
         given = function(*args, **(kwargs or {}))
         body.structured_outputs = nest.map_structure(result, given)
         body.outputs = [body.capture(to_flow(leaf)) for leaf in nest.flatten(body.structured_outputs) if leaf is not None]
         if control is not None:
             body.outputs = control.close(body.outputs)
+            body.structured_outputs = packed(body.structured_outputs, body.outputs)
     return body
 
 
@@ -123,6 +123,7 @@ def redefine(op: Operation, attr: str | Sequence[str], bodies: Sequence[Function
 
 def extend(op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
     """Give a node more inputs, and outputs of the dtypes and shapes of `outputs`; its attrs are left to the caller."""
+    op.graph._changed.append((op.graph.version, op))
     taken = [op.graph.capture(t) if isinstance(op.graph, FunctionGraph) else t for t in inputs]
     for value in taken:
         value._consumers.append(op)

@@ -13,12 +13,13 @@ from tfjit.framework.default_graph import control_dependencies, get_default_grap
 from tfjit.framework.function_graph import FunctionGraph, building
 from tfjit.framework.indexed_slices import IndexedSlices
 from tfjit.framework.operation import Operation, Tensor
-from tfjit.framework.shape import is_compatible
+from tfjit.framework.shape import TensorShape, is_compatible
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.backward_graphs import zeros_of
 from tfjit.ops.bodies import handle_data
 from tfjit.ops.control_flow_contexts import CondContext, is_loop_exit
 from tfjit.ops.convert import convert_to_tensor, register_tensor_conversion_function
+from tfjit.ops.gradients_of_calls import symbolic_gradient
 from tfjit.ops.loop_gradients import LoopGradient, LoopGradients, is_loop_switch, is_switch, outside, zeros
 
 Gradient = Any  # Tensor | IndexedSlices
@@ -336,7 +337,11 @@ class _Walk:
             if self._gate and sum(result is not None for result in results) > 1:
                 results = all_ready(results)
         for gradient, tensor in zip(results, inputs, strict=True):
-            if isinstance(gradient, Tensor) and tensor.dtype is not dtypes.resource:
+            if isinstance(gradient, Tensor) and tensor.dtype is dtypes.resource:
+                data = handle_data(tensor)
+                if data is not None and is_compatible(gradient.shape_tuple, data[0][0]):
+                    gradient.set_shape(TensorShape(data[0][0]))
+            elif isinstance(gradient, Tensor):
                 if not is_compatible(gradient.shape_tuple, tensor.shape_tuple):
                     raise ValueError(
                         "Incompatible shapes between op input and calculated input gradient.  Forward operation: "
@@ -394,6 +399,8 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
     try:
         return gradient_registry.lookup(op_type)
     except LookupError:
+        if op.type in op.graph.functions:
+            return symbolic_gradient
         raise LookupError(
             f"No gradient defined for operation '{op.name}' (op type: {op_type}). Give the op type one by "
             f"tfjit.RegisterGradient({op_type!r}), or say that it has none by tfjit.NotDifferentiable({op_type!r})."

@@ -174,11 +174,16 @@ def _top_k(op: Operation, grad: Tensor, _: Any) -> Any:
     return (gradient, None) if len(op.inputs) == 2 else gradient
 
 
+@RegisterGradient("Print")
+def _print(op: Operation, grad: Tensor) -> Any:
+    return [grad, *[None] * (len(op.inputs) - 1)]
+
+
 for _op_type in (
     *("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "Range", "InvertPermutation", "ConcatOffset", "OneHot", "Unique"),
     *("UniqueWithCounts", "Where", "ListDiff", "BroadcastGradientArgs", "BroadcastArgs", "EditDistance", "Const", "NoOp"),
     *("RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "RandomShuffle", "Multinomial", "LowerBound"),
     *("UpperBound", "UnravelIndex", "Placeholder", "PlaceholderV2", "InTopK", "InTopKV2", "StatelessRandomUniform"),
-    *("StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformInt", "Print", "Assert"),
+    *("StatelessRandomNormal", "StatelessTruncatedNormal", "StatelessRandomUniformInt", "Assert"),
 ):
     NotDifferentiable(_op_type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfjit.framework.attrs import FuncRef
 from tfjit.framework.gradient_registry import RegisterGradient, with_needed
 from tfjit.framework.operation import Operation
 from tfjit.ops.apply import create
@@ -51,3 +52,14 @@ def _call(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
             gradient.set_shape(inside.shape)
             answer[wanted[k]] = gradient
     return answer
+
+
+def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
+    """Of a node that calls a function by having its name as op type, as TensorFlow 1's functions do: left to the runtime."""
+    given = [*op.inputs, *(dense(gradient) for gradient in grads)]
+    declared = {attr.name for attr in op.op_def.attrs}
+    ref = FuncRef(op.type, {name: value for name, value in op.attrs.items() if name in declared})
+    made = create("SymbolicGradient", None, input=given, Tout=tuple(value.dtype.base_dtype for value in op.inputs), f=ref)
+    for value, taken in zip(made.outputs, op.inputs, strict=True):
+        value.set_shape(taken.shape)
+    return list(made.outputs)

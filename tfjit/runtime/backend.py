@@ -48,7 +48,18 @@ class BackendSession(ABC):
         """Add nodes; the first extend creates. Raises InvalidArgumentError for a faulty graph, and then keeps the old one."""
 
     def extend_from(self, graph: Any, version: int) -> None:
-        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same process may take them as they are."""
+        """Add the operations of a tfjit Graph that are newer than `version`. A back end in the same process may take them as they are.
+
+        Raises InvalidArgumentError where an older operation was changed, which a message of new nodes does not tell.
+        """
+        changed = graph.operations_changed_after(version)
+        if changed:
+            raise errors.InvalidArgumentError(
+                None,
+                changed[0],
+                f"Operation '{changed[0].name}' was changed after it was run by a session: gradients were asked for, for which it gives "
+                "out more. Ask for gradients before the first run, or make a new session.",
+            )
         self.extend(graph.as_graph_def(from_version=version or None))
 
     @abstractmethod

@@ -129,7 +129,7 @@ class DirectSession(BackendSession):
 
     def extend_from(self, graph: Any, version: int) -> None:
         from tfjit.passes.context import PassContext
-        from tfjit.passes.convert import add_operations
+        from tfjit.passes.convert import add_and_change
         from tfjit.passes.place import place
         from tfjit.passes.view import DataflowGraph
 
@@ -142,7 +142,7 @@ class DirectSession(BackendSession):
             # checked when they were made, so neither a message nor a second check is needed
             mine.versions = graph.graph_def_versions
             mine.functions.merge(graph.functions.values(), graph.function_gradients)
-            add_operations(mine, graph.operations_after(version))
+            add_and_change(mine, graph.operations_after(version), graph.operations_changed_after(version))
             if not self._place_pruned:
                 with self.settings():
                     place(mine, PassContext(options=self.pass_options()))
