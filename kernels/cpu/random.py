@@ -9,13 +9,13 @@ from tfjit.kernels.cpu.philox import BLOCKS_PER_OUTPUT
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource
 
-# One block: four uint32 draws, held in uint64. `position` is the address of the stream's three words.
-_PHILOX: Final = """\
+# `philox` gives one block: four uint32 draws, held in uint64. `position` is the address of the stream's three words.
+FUNCTIONS: Final = """\
 import math
 
 from numba import float32, float64, njit, uint64
 
-from tfjit.kernels.intrinsics import bits_f32, bits_f64, load_word, ptr_{kind}, st, store_word, word
+from tfjit.kernels.intrinsics import bits_f32, bits_f64, load_word
 
 M0, M1 = uint64(0xD2511F53), uint64(0xCD9E8D57)
 W0, W1 = uint64(0x9E3779B9), uint64(0xBB67AE85)
@@ -66,6 +66,12 @@ def normal_f64(x0, x1, x2, x3):
     return math.sin(angle) * radius, math.cos(angle) * radius
 
 
+"""
+
+_ENTRIES: Final = """\
+from tfjit.kernels.intrinsics import load_word, ptr_{kind}, st, store_word, word
+
+
 def advance(args, chunk, nchunks):
     position = word(args, 3)
     first = uint64(load_word(position))
@@ -92,20 +98,24 @@ def kernel(args, chunk, nchunks):
 """
 
 
-def _text(kind: str, per: int, body: str, names: tuple[str, ...], setup: str = "") -> str:
+def kernel_text(kind: str, per: int, body: str, names: tuple[str, ...], setup: str = "") -> str:
+    """Entries `kernel` and `advance`. Words: outputs, address of the stream's position, output, what `setup` reads.
+
+    kind: of output elements; per: outputs a group, whose values `body` computes under `names`.
+    """
     stores = "\n".join(f"            st(out, i + {k}, {name})" for k, name in enumerate(names))
     tail = "\n".join(f"            if i + {k} < n:\n                st(out, i + {k}, {name})" for k, name in enumerate(names))
 
     def indent(text: str, depth: int) -> str:
         return "".join(" " * depth + line + "\n" for line in text.splitlines())
 
-    return _PHILOX.format(
+    return FUNCTIONS + _ENTRIES.format(
         kind=kind, per=per, body=indent(body, 8), stores=stores, tail=tail, setup=indent(setup, 4), reserve=BLOCKS_PER_OUTPUT
     )
 
 
-_FOUR: Final = ("y0", "y1", "y2", "y3")
-_TWO: Final = ("y0", "y1")
+FOUR: Final = ("y0", "y1", "y2", "y3")
+TWO: Final = ("y0", "y1")
 _TRUNCATED_F32: Final = f"""\
 y0 = y1 = y2 = y3 = float32(0)
 have = 0
@@ -124,51 +134,58 @@ while have < 4:
                 have += 1"""
 
 # (op, dtype) -> (kind, outputs a group, body, names of the group's values, ns an output)
-_KERNELS: Final = {
+KERNELS: Final = {
     ("RandomUniform", "float32"): (
         "f32",
         4,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = unit_f32(c0), unit_f32(c1), unit_f32(c2), unit_f32(c3)",
-        _FOUR,
+        FOUR,
         1.5,
     ),
     ("RandomUniform", "float64"): (
         "f64",
         2,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = unit_f64(c0, c1), unit_f64(c2, c3)",
-        _TWO,
+        TWO,
         3.0,
     ),
     ("RandomStandardNormal", "float32"): (
         "f32",
         4,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = normal_f32(c0, c1)\ny2, y3 = normal_f32(c2, c3)",
-        _FOUR,
+        FOUR,
         12.0,
     ),
     ("RandomStandardNormal", "float64"): (
         "f64",
         2,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = normal_f64(c0, c1, c2, c3)",
-        _TWO,
+        TWO,
         20.0,
     ),
-    ("TruncatedNormal", "float32"): ("f32", 4, _TRUNCATED_F32, _FOUR, 14.0),
+    ("TruncatedNormal", "float32"): ("f32", 4, _TRUNCATED_F32, FOUR, 14.0),
 }
-_INTEGERS: Final = {
+BOUNDS: Final = "low = uint64(word(args, 5))\nspan = uint64(word(args, 6))"
+INTEGERS: Final = {
     "int32": (
         "i32",
         4,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1, y2, y3 = low + c0 % span, low + c1 % span, low + c2 % span, low + c3 % span",
-        _FOUR,
+        FOUR,
     ),
     "int64": (
         "i64",
         2,
         "c0, c1, c2, c3 = philox(position, g)\ny0, y1 = low + (c0 | (c1 << HALF)) % span, low + (c2 | (c3 << HALF)) % span",
-        _TWO,
+        TWO,
     ),
 }
+
+
+def bound_words(low: int, high: int) -> tuple[Word, Word]:
+    """What BOUNDS reads."""
+    span = high - low
+    return low, span if span < 1 << 63 else span - (1 << 64)
 
 
 def _call(node: NodeSpec, source: KernelSource, per: int, ns: float, extra: tuple[Word, ...] = ()) -> NativeCall:
@@ -186,17 +203,17 @@ def _call(node: NodeSpec, source: KernelSource, per: int, ns: float, extra: tupl
 
 @native("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
 def _random(node: NodeSpec) -> NativeCall:
-    found = _KERNELS.get((node.op, node.outputs[0].dtype.name))
+    found = KERNELS.get((node.op, node.outputs[0].dtype.name))
     if found is None:
         raise Unsupported(f"{node.op} of {node.outputs[0].dtype.name} has no compiled form")
     kind, per, body, names, ns = found
-    source = KernelSource(_text(kind, per, body, names), ("kernel", "advance"), title=f"{node.op} {kind}")
+    source = KernelSource(kernel_text(kind, per, body, names), ("kernel", "advance"), title=f"{node.op} {kind}")
     return _call(node, source, per, ns)
 
 
 @native("RandomUniformInt")
 def _random_integers(node: NodeSpec) -> NativeCall:
-    found = _INTEGERS.get(node.outputs[0].dtype.name)
+    found = INTEGERS.get(node.outputs[0].dtype.name)
     if found is None:
         raise Unsupported(f"{node.op} of {node.outputs[0].dtype.name} has no compiled form")
     if 1 not in node.constants or 2 not in node.constants:
@@ -205,7 +222,5 @@ def _random_integers(node: NodeSpec) -> NativeCall:
     if low >= high:
         raise Unsupported(f"Need minval < maxval, got {low} >= {high}: the reference raises it")
     kind, per, body, names = found
-    setup = "low = uint64(word(args, 5))\nspan = uint64(word(args, 6))"
-    source = KernelSource(_text(kind, per, body, names, setup), ("kernel", "advance"), title=f"{node.op} {kind}")
-    mask = (1 << 64) - 1
-    return _call(node, source, per, 3.0, (low & mask, (high - low) & mask))
+    source = KernelSource(kernel_text(kind, per, body, names, BOUNDS), ("kernel", "advance"), title=f"{node.op} {kind}")
+    return _call(node, source, per, 3.0, bound_words(low, high))
