@@ -95,6 +95,11 @@ def _has_lists(graph: DataflowGraph) -> bool:
     return any(node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes())
 
 
+def _overlap(taken: list[np.ndarray]) -> bool:
+    """Whether some row is in two of the sets."""
+    return bool(taken) and bool((np.sum(taken, axis=0) > 1).any())
+
+
 @dataclass(slots=True)
 class _Web:
     """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op that makes or takes it."""
@@ -324,9 +329,9 @@ class _Round:
             elif node.op == "TensorArrayWriteV3":
                 elements.append(tensor_shape(user.graph, *inputs[2]))
                 written.append(self._rows(scope, user, node, inputs[1], count))
-        if sum(rows.astype(int) for rows, _ in written).max(initial=0) > 1:  # type: ignore[union-attr]
+        if _overlap([rows for rows, _ in written]):
             raise _Stays("its elements may be written twice")
-        if array.attrs.get("clear_after_read") and sum(rows.astype(int) for rows in read).max(initial=0) > 1:  # type: ignore[union-attr]
+        if array.attrs.get("clear_after_read") and _overlap(read):
             raise _Stays("its elements may be read twice")
         surely = sum((rows for rows, always in written if always), np.zeros(count, bool))
         if not surely.all() and not is_static(elements[0] if declared is not None else None):

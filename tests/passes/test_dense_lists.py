@@ -136,6 +136,10 @@ ARRAYS: dict[str, tuple[bool, Callable[[Any], Sequence[Any]]]] = {
             lambda i, _: tf.logical_and(i < 4, x[i % 4, 0, 0] < 100.0),
         ),
     ),
+    "never read": (
+        True,
+        lambda x: [tf.while_loop(lambda i, _: i < 4, lambda i, a: (i + 1, a.write(i, x[i])), [0, tf.TensorArray(tf.float32, 4)])[1].size()],
+    ),
     "made in a loop": (
         True,
         lambda x: [
