@@ -36,6 +36,7 @@ class RunSpec:
     feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and `_Retval`.
     feed_types: feed name -> (dtype, shape), where they are known better than the graph knows them; a missing one takes the graph's.
     connections: (tensor, other tensor): what consumes the other takes the first; made by `connect` before any pass.
+    cut: nodes that have run already, in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for them.
     """
 
     feeds: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ class RunSpec:
     targets: tuple[str, ...] = ()
     feed_types: Mapping[str, tuple[DType, Shape]] = field(default_factory=dict)
     connections: tuple[tuple[str, str], ...] = ()
+    cut: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def in_id_order(graph: DataflowGraph, names: set[str]) -> list[str]:
 
 
 def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str]]:
-    """(nodes that fetches and targets depend on, fed nodes that stand before what they would else depend on)."""
+    """(nodes that fetches and targets depend on; fed or cut nodes, which stand before what they would else depend on)."""
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     fed_nodes = {name for name, _ in fed}
     shielded = {name for name, slot in fed if slot == 0 and graph.node(name).op in PLACEHOLDERS}
@@ -60,6 +60,9 @@ def needed_nodes(graph: DataflowGraph, spec: RunSpec) -> tuple[set[str], set[str
         breathe()
         for src, keyed in graph._pred[stack.pop()].items():
             if src in seen or src == SOURCE:
+                continue
+            if src in spec.cut:
+                shields.add(src)
                 continue
             if src in fed_nodes and all(
                 (src, data["src_output"]) in fed or (data["src_output"] == CONTROL and src in shielded) for data in keyed.values()

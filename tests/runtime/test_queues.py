@@ -421,3 +421,11 @@ def test_queues_that_share_a_name_must_agree() -> None:
                 found.append(next(line for line in caught.value.message.splitlines() if line.startswith(starts)))
             texts.append(found)
     assert texts[1] == texts[0]
+
+
+def test_bytes_keep_the_zeros_at_their_end() -> None:
+    words = np.array([b"a\0", b"\0\0", b""], object)
+    with tfjit.Graph().as_default() as graph, tfjit.Session(graph=graph) as session:
+        queue = tfjit.FIFOQueue(20, [tfjit.string], shapes=[[]])
+        session.run(queue.enqueue_many([words]))
+        assert [session.run(queue.dequeue()) for _ in words] == list(words)

@@ -34,7 +34,9 @@ SETTINGS: Final = (
         "off: reference kernels only; lazy: compile behind the first runs; eager: compile first",
         ("off", "lazy", "eager"),
     ),
-    Setting("TFJIT_DISABLE", "names", "", "optional passes to leave out, by name; bundle, split_rows, straight_line: how steps are run"),
+    Setting(
+        "TFJIT_DISABLE", "names", "", "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how steps are run"
+    ),
     Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
     Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache, placement, kernels, executor, rendezvous"),
     Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),

@@ -81,6 +81,11 @@ def straight_line() -> bool:
     return "straight_line" not in settings.names("TFJIT_DISABLE")
 
 
+def stages() -> bool:
+    """Whether runs in which nodes may wait are cut into stages; TFJIT_DISABLE=stages leaves them to the dataflow executor."""
+    return "stages" not in settings.names("TFJIT_DISABLE")
+
+
 def bundles() -> bool:
     """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle has them one after the other."""
     return "bundle" not in settings.names("TFJIT_DISABLE")

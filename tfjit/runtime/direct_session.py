@@ -36,6 +36,7 @@ from tfjit.runtime.plan_budget import VariantBudget
 from tfjit.runtime.plan_runner import plan_runner
 from tfjit.runtime.rendezvous import LocalRendezvous
 from tfjit.runtime.resources import SessionState, Variable
+from tfjit.runtime.staged_plan import StagedPlan, staged_plan
 from tfjit.runtime.step import StepEnvironment
 from tfjit.runtime.step_observer import StepObserver
 
@@ -88,6 +89,7 @@ class DirectSession(BackendSession):
         self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
         self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()
+        self.stages = session_config.stages()
         self._pools = inter_op.PoolSet(config)
         self.graph_lock = threading.RLock()
         self._plan_lock = threading.Lock()
@@ -366,7 +368,7 @@ class DirectSession(BackendSession):
         session_config.check_executor(self.config)
         feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
         dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
-        made = Plan(self, feed_names, fetch_names, target_names, dtypes, connections)
+        made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections)
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
@@ -375,6 +377,21 @@ class DirectSession(BackendSession):
                 dropped.drop_all()
                 self._runners.clear()  # they hold plans
             return found
+
+    def _new_plan(
+        self,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        dtypes: Sequence[DType],
+        connections: tuple[tuple[str, str], ...],
+    ) -> Plan:
+        if self.straight_line and self.stages and not connections:
+            with self.graph_lock:
+                staged = staged_plan(self, feeds, fetches, targets, dtypes) if self.graph is not None else None
+            if staged is not None:
+                return staged
+        return Plan(self, feeds, fetches, targets, dtypes, connections)
 
     def _feed_dtypes(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> list[DType]:
         """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does not have."""
@@ -392,7 +409,7 @@ class DirectSession(BackendSession):
     def plan_counters(self) -> PlanCounters:
         """How the plans of this session are found and lost."""
         with self._plan_lock:
-            variants = sum(len(plan.variants) for plan in self._plans.values())
+            variants = sum(len(plan.held()) for plan in self._plans.values())
             return PlanCounters(len(self._plans), variants, self.plan_hits, self.plan_misses, self.plan_evictions, self.budget.evicted)
 
     def prepare(
@@ -552,6 +569,10 @@ class DirectSession(BackendSession):
 
         plan = self.plan([name for name, _ in feeds], fetches, targets)
         shapes: dict[str, Shape] = dict(feeds)
+        if isinstance(plan, StagedPlan):
+            plan = plan.largest
+            for name, shape in zip(plan.feeds, plan.shapes, strict=True):
+                shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
 
 

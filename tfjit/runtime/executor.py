@@ -51,7 +51,7 @@ class DataflowPlan:
         _Run(self.executors, context, pool).run()
         if context.as_arrays:
             return context.return_values
-        return [_own(value) for value in context.return_values]
+        return [own(value) for value in context.return_values]
 
     def after_fork(self) -> None:
         """Put things in order in a forked child."""
@@ -274,7 +274,7 @@ class _Run:
         self.context.cancellation.cancel()
 
 
-def _own(value: Any) -> Any:
+def own(value: Any) -> Any:
     """A fetched value as the caller's own: a fed array, a constant or a variable's memory, as the step leaves it, may stand behind it."""
     if isinstance(value, np.ndarray):
         return value[()] if value.shape == () else value.copy()

@@ -303,7 +303,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
         tuple(nodes),
         len(titles),
         arena,
-        executor,
+        f"{executor} ({plan.note})" if plan.note else executor,
         tuple(variant.refused()),
         variant.calls,
         Measured(times.step_us, times.runs, times.threads, machine_limits()) if times is not None else None,

@@ -415,6 +415,7 @@ class Plan:
         self.dtypes = tuple(dtypes)
         self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
+        self.note = ""  # what part of a run it is, if not all of it
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self.observed_steps = 0
         self._lock = threading.Lock()
@@ -478,6 +479,10 @@ class Plan:
     def drop(self, variant: Variant) -> None:
         """Let go of a variant: its shapes are built anew when they come again."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
+
+    def held(self) -> list[Variant]:
+        """Every variant."""
+        return list(self.variants.values())
 
     def drop_all(self) -> list[Variant]:
         """Let go of every variant; returns them."""

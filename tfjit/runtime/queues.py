@@ -356,9 +356,7 @@ def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     if any(c.ndim == 0 for c in components):
         raise errors.InvalidArgumentError(None, None, "All input tensors must have the same size in the 0th dimension.")
     queue.check_element(components, many=True)
-    elements = [
-        tuple(c[i].copy() if isinstance(c[i], np.ndarray) else np.asarray(c[i]) for c in components) for i in range(components[0].shape[0])
-    ]
+    elements = [tuple([_row(c, i) for c in components]) for i in range(components[0].shape[0])]
     queue.enqueue(elements, ctx.step.cancellation, done)
 
 
@@ -370,6 +368,18 @@ def dequeue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
         done(result if isinstance(result, BaseException) else result[0])
 
     inputs[0].dequeue(1, False, ctx.step.cancellation, taken)
+
+
+def _row(batch: np.ndarray, index: int) -> np.ndarray:
+    """A copy of one element of a batch."""
+    row = batch[index]
+    if isinstance(row, np.ndarray):
+        return row.copy()
+    if batch.dtype == object:  # NumPy would make a fixed-width string of bytes, without zeros at their end
+        scalar = np.empty((), object)
+        scalar[()] = row
+        return scalar
+    return np.asarray(row)
 
 
 def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: bool) -> None:

@@ -1,0 +1,178 @@
+"""split_stages: which runs are cut, where, and which are left whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit as tf
+from tfjit.passes.context import RunSpec
+from tfjit.passes.prune import extract
+from tfjit.passes.stages import MIN_BETWEEN, Stage, split_stages
+from tfjit.passes.view import DataflowGraph
+from tfjit.runtime.op_kernel import is_blocking
+
+Nodes = Sequence[Any]
+
+
+def split(build: Callable[[], Nodes], feeds: tuple[str, ...] = ()) -> tuple[list[Stage], str, DataflowGraph]:
+    """build: makes a graph and returns what is run: tensors and operations."""
+    with tf.Graph().as_default() as graph:
+        asked = build()
+    fetches = tuple(x.name for x in asked if isinstance(x, tf.Tensor))
+    targets = tuple(x.name for x in asked if isinstance(x, tf.Operation))
+    made = DataflowGraph.from_graph(graph)
+    stages, why = split_stages(made, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op))
+    for stage in stages:  # each is a run that can be made
+        extract(made, RunSpec(stage.feeds, stage.fetches, stage.targets, cut=stage.cut))
+    return stages, why, made
+
+
+def queue(name: str = "queue", shape: Sequence[int] = (3,), **more: Any) -> Any:
+    return tf.FIFOQueue(10, [tf.float32], shapes=[shape], name=name, **more)
+
+
+def test_a_batch_from_a_queue() -> None:
+    def build() -> Nodes:
+        batch = queue().dequeue_many(4, name="take")
+        y = tf.tanh(batch, name="y")
+        with tf.control_dependencies([y]):
+            return [tf.reduce_sum(y + 1.0, name="z"), tf.no_op(name="done"), batch]
+
+    (first, second), _, _ = split(build)
+    assert (first.waits, first.feeds, first.fetches, first.targets, first.cut) == (True, (), ("take:0",), (), frozenset())
+    assert (second.waits, second.feeds, second.fetches, second.targets) == (False, ("take:0",), ("z:0",), ("done",))
+    assert second.cut == {"take"} and first.members == {"take"}
+
+
+def test_what_must_only_come_after() -> None:
+    def build() -> Nodes:
+        take = queue().dequeue(name="take")
+        with tf.control_dependencies([take]):
+            return [tf.tanh(tf.constant(1.0), name="y")]
+
+    (first, second), _, _ = split(build)
+    assert (first.fetches, first.targets) == ((), ("take",))
+    assert (second.feeds, second.fetches, second.cut) == ((), ("y:0",), {"take"})
+
+
+def test_feeds_go_where_they_are_used() -> None:
+    def build() -> Nodes:
+        n, x = tf.placeholder(tf.int32, [], name="n"), tf.placeholder(tf.float32, [3], name="x")
+        return [tf.multiply(queue().dequeue_many(n, name="take"), x, name="y")]
+
+    (first, second), _, _ = split(build, ("n:0", "x:0"))
+    assert first.feeds == ("n:0",)
+    assert second.feeds == ("x:0", "take:0")
+
+
+def test_what_needs_no_queue_comes_as_late_as_it_can() -> None:
+    def build() -> Nodes:
+        v = tf.Variable(1.0, name="v", use_resource=True)
+        return [tf.add(v.read_value(), tf.reduce_sum(queue().dequeue(name="take")), name="y")]
+
+    (first, second), _, graph = split(build)
+    assert first.members == {"take"}
+    assert {graph.node(name).op for name in second.members} >= {"ReadVariableOp", "Sum", "AddV2"}
+
+
+def test_a_stage_between_two_that_wait() -> None:
+    def build(count: int) -> Nodes:
+        x = queue("first").dequeue(name="take")
+        for i in range(count):
+            x = tf.tanh(x, name=f"t{i}")
+        return [queue("second").enqueue(x, name="put")]
+
+    stages, _, _ = split(lambda: build(MIN_BETWEEN))
+    assert [stage.waits for stage in stages] == [True, False, True]
+    assert [len(stage.members) for stage in stages] == [1, MIN_BETWEEN, 1]
+    assert split(lambda: build(MIN_BETWEEN - 1))[:2] == ([], "there is too little besides what waits")
+
+
+def test_few_nodes_before_what_waits_run_with_it() -> None:
+    def build() -> Nodes:
+        n = tf.placeholder(tf.int32, [], name="n")
+        return [tf.tanh(queue().dequeue_many(tf.maximum(n, 1, name="least"), name="take"), name="y")]
+
+    (first, second), _, _ = split(build, ("n:0",))
+    assert first.members == {"take", "least"} and second.members == {"y"}
+
+
+def whole_enabling() -> Nodes:
+    """What is put may be what is taken: one run in TensorFlow ends."""
+    q = queue()
+    other = queue("other").dequeue(name="other_take")
+    x = other
+    for _ in range(MIN_BETWEEN):
+        x = tf.tanh(x)
+    return [tf.tanh(q.dequeue()), q.enqueue(x)]
+
+
+def whole_enabling_by_name() -> Nodes:
+    a, b = queue("a", shared_name="one"), queue("b", shared_name="one")
+    x = queue("other").dequeue()
+    for _ in range(MIN_BETWEEN):
+        x = tf.tanh(x)
+    return [tf.tanh(a.dequeue()), b.enqueue(x)]
+
+
+def whole_python() -> Nodes:
+    called = tf.py_func(lambda: np.float32(1), [], tf.float32, name="python")
+    return [called, tf.tanh(queue().dequeue())]
+
+
+def whole_in_a_loop() -> Nodes:
+    q = queue(shape=())
+    return [tf.while_loop(lambda i, x: i < 3, lambda i, x: [i + 1, x + q.dequeue()], [0, 0.0])[1]]
+
+
+def whole_chosen() -> Nodes:
+    chosen = tf.QueueBase.from_list(tf.placeholder_with_default(0, []), [queue("a"), queue("b")])
+    return [tf.tanh(chosen.dequeue())]
+
+
+def whole_beside() -> Nodes:
+    looked_up = tf.gather(tf.constant([1.0, 2.0]), tf.placeholder_with_default(5, []), name="look_up")
+    return [tf.tanh(queue().dequeue()), looked_up]
+
+
+def whole_without_waiting() -> Nodes:
+    return [tf.tanh(tf.constant(1.0))]
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (whole_enabling, "may be what an earlier stage would wait for, by queue"),
+        (whole_enabling_by_name, "may be what an earlier stage would wait for, by one"),
+        (whole_python, "the Python function of python may do"),
+        (whole_in_a_loop, "stands before what waits, in loops or conditionals"),
+        (whole_chosen, "waits for a resource that another node chooses"),
+        (whole_beside, "look_up (GatherV2) may fail while another node waits"),
+        (whole_without_waiting, "nothing waits"),
+    ],
+)
+def test_left_whole(build: Callable[[], Nodes], reason: str) -> None:
+    stages, why, _ = split(build)
+    assert not stages
+    assert reason in why
+
+
+def test_looking_at_a_queue_is_no_reason() -> None:
+    def build() -> Nodes:
+        q = queue()
+        return [tf.tanh(q.dequeue(name="take"), name="y"), tf.cast(q.size(), tf.float32, name="left")]
+
+    (first, second), _, _ = split(build)
+    assert first.members == {"take"} and {"y", "left"} <= second.members
+
+
+def test_python_behind_all_that_waits_is_no_reason() -> None:
+    def build() -> Nodes:
+        return [tf.tanh(tf.py_func(lambda x: x, [queue().dequeue(name="take")], tf.float32), name="y")]
+
+    stages, _, _ = split(build)
+    assert [stage.waits for stage in stages] == [True, False]
