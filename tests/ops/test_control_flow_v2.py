@@ -84,8 +84,11 @@ def derivatives(m: Any, program: Any, unknown: bool, x: Any, p: Any) -> list[Any
 FEEDS = [[0.4, 0.6, 0.8], [0.3, 0.5, 0.7]], [[0.4, 0.6, 0.8], [-0.3, -0.5, -0.7]]
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known shapes", "unknown shapes"])
-@pytest.mark.parametrize("name", sorted(set(DIFFERENTIABLE) - {"switch and merge"}))
+CASES = [(name, False) for name in sorted(set(DIFFERENTIABLE) - {"switch and merge"})]
+CASES += [(name, True) for name in ("branches of different inputs", "conditional in a loop", "loop until", "map", "two variables")]
+
+
+@pytest.mark.parametrize(("name", "unknown"), CASES)
 def test_first_and_second_derivatives(name: str, unknown: bool) -> None:
     """In tfjit, in TensorFlow, and in TensorFlow of the graph that tfjit exports."""
 
