@@ -91,6 +91,7 @@ _MODULES = {
     "io": "tfjit.client.io",
     "logging": "tfjit.client.logs",
     "lookup": "tfjit.client.lookup",
+    "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.record_files",
     "saved_model": "tfjit.client.saved_model",
     "summary": "tfjit.client.summary",

@@ -1,0 +1,22 @@
+"""`tfjit.nn`: the functions of tfjit.ops.nn, and recurrent networks, which have variables."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tfjit.client import rnn_cells as rnn_cell
+from tfjit.client.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+
+__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "rnn_cell", "static_bidirectional_rnn", "static_rnn"]
+
+
+def __getattr__(name: str) -> Any:
+    ops = importlib.import_module("tfjit.ops.nn")
+    if name.startswith("_") or name not in ops.__all__:
+        raise AttributeError(f"module 'tfjit.nn' has no attribute {name!r}")
+    return getattr(ops, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *importlib.import_module("tfjit.ops.nn").__all__})
