@@ -8,7 +8,9 @@ convert.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -266,6 +268,39 @@ def program_errors(program: Program) -> dict[int, tuple[str, str]]:
     return {error.code: ("InvalidArgumentError", error.message) for error in found if error is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """A product of sigmoid(x) and y, or of sigmoid(x) and tanh(y). absorbed: values that are no longer computed."""
+
+    function: str
+    x: int
+    y: int
+    absorbed: tuple[int, ...]
+
+
+def _gates(program: Program) -> dict[int, _Gate]:
+    """By op number, products that need one division in the place of two, or of one and the steps that make a sigmoid exact by itself."""
+    first = len(program.inputs)
+    uses = Counter(a for op in program.ops for a in op.args) + Counter(program.outputs)
+
+    def made_by(value: int, op: str) -> bool:
+        return value >= first and program.ops[value - first].op == op and uses[value] == 1
+
+    found: dict[int, _Gate] = {}
+    for i, op in enumerate(program.ops):
+        if op.op != "Mul" or op.dtype is not d.float32:
+            continue
+        for gate, other in (op.args, op.args[::-1]):
+            if made_by(gate, "Sigmoid") and gate != other:
+                (x,) = program.ops[gate - first].args
+                if made_by(other, "Tanh"):
+                    found[i] = _Gate("gated_tanh_f32", x, program.ops[other - first].args[0], (gate, other))
+                else:
+                    found[i] = _Gate("gated_f32", x, other, (gate,))
+                break
+    return found
+
+
 def emit_program(source: Source, program: Program, input_names: Sequence[str], failed: str | None = None, prefix: str = "v") -> list[str]:
     """Append a line for every op; returns the names of the program's outputs.
 
@@ -278,9 +313,18 @@ def emit_program(source: Source, program: Program, input_names: Sequence[str], f
         raise ValueError(f"program has {len(program.inputs)} inputs, got {len(input_names)} names")
     program = expanded(program)
     names, dtypes = list(input_names), _value_dtypes(program)
+    gates = _gates(program)
+    absorbed = {factor for gate in gates.values() for factor in gate.absorbed}
     for i, op in enumerate(program.ops):
         if op.op == LITERAL:
             names.append(literal(dict(op.attrs)["value"], op.dtype))
+            continue
+        if len(program.inputs) + i in absorbed:
+            names.append("")
+            continue
+        if i in gates:
+            names.append(f"{prefix}{i}")
+            source.line(f"{names[-1]} = vm.{gates[i].function}({names[gates[i].x]}, {names[gates[i].y]})")
             continue
         args, in_dtypes = [names[a] for a in op.args], [dtypes[a] for a in op.args]
         error = failure(op.op, in_dtypes)

@@ -30,6 +30,8 @@ MAX_INPUTS: Final = 24
 """Pointers a loop holds in registers or near; more would be reloaded in every iteration."""
 SHARED_ELEMENTS: Final = 1 << 14
 """From this size on, reading a tensor once instead of twice is worth a kernel of its own."""
+PIECEWISE: Final = frozenset({"BiasAdd", "Add", "AddV2"})
+"""Sums that a loop takes along which reads them in pieces."""
 _MAX_SIBLINGS: Final = 8
 _REPEAT_LIMIT: Final = 16
 """A smaller value is computed again for each element of a loop at most so many times as often."""
@@ -89,6 +91,8 @@ class _Fuser:
             found = self.drafts.of.get(src)
             if found is not None and found.kind and found is not draft and found not in tried:
                 tried.append(found)
+        if self._is_read_in_pieces(node):
+            tried = [found for found in tried if found.kind not in ANCHOR_KINDS]
         tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
         for producer in tried:
             self._attempt(self.drafts.of[producer.members[0]], node)
@@ -97,6 +101,18 @@ class _Fuser:
             for name in sorted({p.members[0] for p in self.drafts.producers(current) if p.kind == "reduce" and p.axes == current.axes}):
                 self._attempt(self.drafts.of[name], node)
         self._join_siblings(node)
+
+    def _is_read_in_pieces(self, node: Node) -> bool:
+        """Whether all that takes a value are slices for elementwise nodes, as of a recurrent cell's gates: a loop over them has it at hand,
+        where a product's epilogue would read and write the whole once more."""
+        if node.op not in PIECEWISE:
+            return False
+        slices = [self.graph.node(name) for name in self.drafts.consumers_of(node.name)]
+        if not slices or any(slice_.op not in ("Split", "SplitV") for slice_ in slices):
+            return False
+        takers = [self.roles.find(self.graph.node(name)) for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        names = [name for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        return all(role is not None and role.kind == "loop" for role in takers) and not any(map(self.roles.is_view, names))
 
     def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
         """Let the node's draft and another become one, or log why not."""

@@ -265,3 +265,49 @@ def test_loops_vectorise():
         kernel(x, np.empty_like(x))
         (llvm,) = kernel.inspect_llvm().values()
         assert " x float>" in llvm, name
+
+
+def _gate_program(*ops: tuple[str, tuple[int, ...]], outputs: tuple[int, ...]) -> Program:
+    return Program((d.float32, d.float32), tuple(ScalarOp(op, args, d.float32) for op, args in ops), outputs)
+
+
+GATE = _gate_program(("Sigmoid", (0,)), ("Mul", (2, 1)), outputs=(3,))
+TANH_GATE = _gate_program(("Tanh", (1,)), ("Sigmoid", (0,)), ("Mul", (2, 3)), outputs=(4,))
+
+
+@pytest.mark.parametrize(("program", "bound"), [(GATE, 2.6), (TANH_GATE, 7.0)], ids=["sigmoid(x) y", "sigmoid(x) tanh(y)"])
+def test_gates_are_as_exact_as_their_factors(program: Program, bound: float):
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.uniform(-60, 100, 200_000), rng.standard_normal(200_000), [0.0, -0.0]]).astype("f4")
+    y = np.concatenate([rng.standard_normal(200_000), rng.uniform(-20, 20, 200_000), [-0.0, 1e-20]]).astype("f4")
+    (found,), _ = run_program(program, [x, y])
+    wide, other = x.astype("f8"), y.astype("f8")
+    expected = (np.tanh(other) if program is TANH_GATE else other) / (1.0 + np.exp(-wide))
+    kept = (np.abs(expected) > 1e-33) | (expected == 0.0)
+    error = np.abs(found - expected) / np.spacing(np.abs(expected).astype("f4"))
+    assert error[kept].max() < bound
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("program", [GATE, TANH_GATE], ids=["sigmoid(x) y", "sigmoid(x) tanh(y)"])
+def test_gates_of_special_values(program: Program):
+    special = np.array([0.0, -0.0, 1.0, -3.0, 87.0, 89.0, -87.0, -90.0, 1e30, -1e30, np.inf, -np.inf, np.nan], "f4")
+    x, y = (a.ravel().copy() for a in np.meshgrid(special, special))
+    (found,), _ = run_program(program, [x, y])
+    with np.errstate(all="ignore"):
+        gate = (1.0 / (1.0 + np.exp(-x.astype("f8")))).astype("f4")
+        gate[np.abs(gate) < np.finfo("f4").tiny] = 0.0
+        expected = gate * (np.tanh(y) if program is TANH_GATE else y)
+    np.testing.assert_allclose(found, expected, 1e-6, 1e-33)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+def test_a_gate_that_is_needed_itself_stays():
+    program = _gate_program(("Sigmoid", (0,)), ("Mul", (2, 1)), ("Mul", (2, 2)), outputs=(3, 2, 4))
+    source = Source()
+    expressions.emit_program(source, program, ["a", "b"])
+    assert "gated" not in source.text()
+    source = Source()
+    expressions.emit_program(source, TANH_GATE, ["a", "b"])
+    assert "gated_tanh_f32(a, b)" in source.text()
+    assert "sigmoid" not in source.text()

@@ -643,3 +643,28 @@ def test_digits_train(data_dir: Path) -> None:
     assert len(found["conv2d"]) == 2
     assert any("SparseSoftmaxCrossEntropyWithLogits" in group.ops for group in found["rows"])
     assert any(group.ops == ("MaxPoolGrad", "ReluGrad", "BiasAddGrad") for group in found["pool_gradient"])
+
+
+GATES = """
+    x   = Placeholder(shape=<3,4>)
+    w   = Placeholder(shape=<4,6>)
+    b   = Placeholder(shape=<6>)
+    ax  = Const(value=int32<>[1])
+    mm  = MatMul(x, w)
+    sum = BiasAdd(mm, b)
+    s   = Split(ax, sum, num_split=2)
+    i   = Sigmoid(s:0)
+    j   = Tanh(s:1)
+"""
+
+
+def test_a_sum_that_is_read_in_pieces_goes_with_the_loop_over_them() -> None:
+    """The product's epilogue would read and write the whole once more."""
+    graph, _ = fused(GATES + "h = Mul(i, j)\n y = _Retval(h, index=0)")
+    assert members(graph) == [{"sum", "s", "i", "j", "h"}]
+
+
+@pytest.mark.parametrize("last", ["h = MatMul(i, j, transpose_b=True)", "h = MatMul(s:0, s:1, transpose_b=True)"])
+def test_a_sum_whose_pieces_are_needed_whole_stays_with_its_product(last: str) -> None:
+    graph, _ = fused(GATES + last + "\n k = Relu(sum)\n y = _Retval(h, index=0)\n z = _Retval(k, index=1)")
+    assert any({"mm", "sum"} <= found for found in members(graph))
