@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.ops import sparse_shapes as shapes
 from tfjit.ops.declare import register_op
 from tfjit.ops.type_lists import INDEX
 
@@ -53,12 +54,14 @@ register_op(
     inputs=("value_rowids: int64", "values: T", "nrows: int64", "default_value: T"),
     outputs=("output_value_rowids: int64", "output_values: T", "empty_row_indicator: bool", "reverse_index_map: int64"),
     attrs=("T: type",),
+    shape=shapes.ragged_filled,
 )
 register_op(
     "RaggedFillEmptyRowsGrad",
     inputs=("reverse_index_map: int64", "grad_values: T"),
     outputs=("d_values: T", "d_default_value: T"),
     attrs=("T: type",),
+    shape=shapes.fill_gradient,
 )
 register_op(
     "RaggedGather",

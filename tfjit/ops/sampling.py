@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
+from tfjit.ops.shape_rules import Shapes
+
+
+def _candidates(c: ShapeContext) -> Shapes:
+    count = int(c.attr("num_sampled"))
+    rows = c.with_rank(0, 2)[0]
+    return [(count,), (rows, int(c.attr("num_true"))), (count,)]
+
 
 register_op(
     "AllCandidateSampler",
@@ -10,6 +19,7 @@ register_op(
     outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
     attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "seed: int = 0", "seed2: int = 0"),
     stateful=True,
+    shape=_candidates,
 )
 register_op(
     "FixedUnigramCandidateSampler",
@@ -30,6 +40,7 @@ register_op(
         "seed2: int = 0",
     ),
     stateful=True,
+    shape=_candidates,
 )
 register_op(
     "LearnedUnigramCandidateSampler",
@@ -37,6 +48,7 @@ register_op(
     outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
     attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
     stateful=True,
+    shape=_candidates,
 )
 register_op(
     "LogUniformCandidateSampler",
@@ -44,6 +56,7 @@ register_op(
     outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
     attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
     stateful=True,
+    shape=_candidates,
 )
 register_op(
     "RandomCrop",
@@ -96,6 +109,7 @@ register_op(
     outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
     attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
     stateful=True,
+    shape=_candidates,
 )
 register_op(
     "UniformCandidateSampler",
@@ -103,4 +117,5 @@ register_op(
     outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
     attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
     stateful=True,
+    shape=_candidates,
 )

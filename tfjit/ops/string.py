@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tfjit.framework.shape import Shape
+from tfjit.framework.shape import Shape, format_shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.declare import register_op
-from tfjit.ops.shape_rules import Shapes, unchanged
+from tfjit.ops.shape_rules import Shapes, fail, product, scalar, unchanged
 from tfjit.ops.type_lists import INDEX
 
 
@@ -16,6 +16,47 @@ def _joined(c: ShapeContext) -> Shapes:
     for shape in shapes:
         found = c.merge(found, shape)
     return [found]
+
+
+def _matched(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 0)
+    return [c.inputs[0]]
+
+
+def _rewritten(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 0)
+    c.with_rank(2, 0)
+    return [c.inputs[0]]
+
+
+def _ngrams(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 1)
+    return [(None,), c.with_rank(1, 1)]
+
+
+def _split(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 1)
+    c.with_rank(1, 0)
+    return [(None, 2), (None,), (2,)]
+
+
+def _substr(c: ShapeContext) -> Shapes:
+    text, start, size = c.inputs
+    if start and start != size:
+        raise fail(f"pos and len shapes must match: {format_shape(start)} vs. {format_shape(size)}")
+    return [c.broadcast(start, text)]
+
+
+def _decoded(c: ShapeContext) -> Shapes:
+    """Row splits: one more than there are strings."""
+    strings = c.inputs[0]
+    count = None if strings is None else product(strings)
+    return [(None if count is None else count + 1,), *[(None,)] * (c.num_outputs - 1)]
+
+
+def _encoded(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 1)
+    return [(c.subtract(c.with_rank(1, 1)[0], 1),)]
 
 
 register_op(
@@ -30,26 +71,30 @@ register_op(
         "width: int = -1",
         "fill: string = ''",
     ),
+    shape=unchanged,
 )
-register_op("RegexFullMatch", inputs=("input: string", "pattern: string"), outputs=("output: bool",))
+register_op("RegexFullMatch", inputs=("input: string", "pattern: string"), outputs=("output: bool",), shape=_matched)
 register_op(
     "RegexReplace",
     inputs=("input: string", "pattern: string", "rewrite: string"),
     outputs=("output: string",),
     attrs=("replace_global: bool = true",),
+    shape=_rewritten,
 )
-register_op("StaticRegexFullMatch", inputs=("input: string",), outputs=("output: bool",), attrs=("pattern: string",))
+register_op("StaticRegexFullMatch", inputs=("input: string",), outputs=("output: bool",), attrs=("pattern: string",), shape=unchanged)
 register_op(
     "StaticRegexReplace",
     inputs=("input: string",),
     outputs=("output: string",),
     attrs=("pattern: string", "rewrite: string", "replace_global: bool = true"),
+    shape=unchanged,
 )
 register_op(
     "StringFormat",
     inputs=("inputs: T",),
     outputs=("output: string",),
     attrs=("T: list(type) >= 0", "template: string = '%s'", "placeholder: string = '%s'", "summarize: int = 3"),
+    shape=scalar,
 )
 register_op(
     "StringJoin",
@@ -58,8 +103,10 @@ register_op(
     attrs=("N: int >= 0", "separator: string = ''"),
     shape=_joined,
 )
-register_op("StringLength", inputs=("input: string",), outputs=("output: int32",), attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",))
-register_op("StringLower", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
+register_op(
+    "StringLength", inputs=("input: string",), outputs=("output: int32",), attrs=("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",), shape=unchanged
+)
+register_op("StringLower", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",), shape=unchanged)
 register_op(
     "StringNGrams",
     inputs=("data: string", "data_splits: Tsplits"),
@@ -73,20 +120,23 @@ register_op(
         "preserve_short_sequences: bool",
         f"Tsplits: {INDEX} = DT_INT64",
     ),
+    shape=_ngrams,
 )
 register_op(
     "StringSplit",
     inputs=("input: string", "delimiter: string"),
     outputs=("indices: int64", "values: string", "shape: int64"),
     attrs=("skip_empty: bool = true",),
+    shape=_split,
 )
 register_op(
     "StringSplitV2",
     inputs=("input: string", "sep: string"),
     outputs=("indices: int64", "values: string", "shape: int64"),
     attrs=("maxsplit: int = -1",),
+    shape=_split,
 )
-register_op("StringStrip", inputs=("input: string",), outputs=("output: string",))
+register_op("StringStrip", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
 register_op(
     "StringToHashBucket", inputs=("string_tensor: string",), outputs=("output: int64",), attrs=("num_buckets: int >= 1",), shape=unchanged
 )
@@ -107,12 +157,13 @@ register_op(
     attrs=("out_type: {float, double, int32, int64, uint32, uint64} = DT_FLOAT",),
     shape=unchanged,
 )
-register_op("StringUpper", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",))
+register_op("StringUpper", inputs=("input: string",), outputs=("output: string",), attrs=("encoding: string = ''",), shape=unchanged)
 register_op(
     "Substr",
     inputs=("input: string", "pos: T", "len: T"),
     outputs=("output: string",),
     attrs=(f"T: {INDEX}", "unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'"),
+    shape=_substr,
 )
 register_op(
     "UnicodeDecode",
@@ -125,6 +176,7 @@ register_op(
         "replace_control_characters: bool = false",
         f"Tsplits: {INDEX} = DT_INT64",
     ),
+    shape=_decoded,
 )
 register_op(
     "UnicodeDecodeWithOffsets",
@@ -137,6 +189,7 @@ register_op(
         "replace_control_characters: bool = false",
         f"Tsplits: {INDEX} = DT_INT64",
     ),
+    shape=_decoded,
 )
 register_op(
     "UnicodeEncode",
@@ -148,8 +201,9 @@ register_op(
         "replacement_char: int = 65533",
         f"Tsplits: {INDEX} = DT_INT64",
     ),
+    shape=_encoded,
 )
-register_op("UnicodeScript", inputs=("input: int32",), outputs=("output: int32",))
+register_op("UnicodeScript", inputs=("input: int32",), outputs=("output: int32",), shape=unchanged)
 register_op(
     "UnicodeTranscode",
     inputs=("input: string",),
@@ -161,4 +215,5 @@ register_op(
         "replacement_char: int = 65533",
         "replace_control_characters: bool = false",
     ),
+    shape=unchanged,
 )
