@@ -9,6 +9,7 @@ from typing import Final
 from tfjit.framework.dtypes import DType
 from tfjit.framework.shape import Shape
 from tfjit.passes.bodies import BodyBuilder, NotStructured, check_members, free_name
+from tfjit.passes.check_frames import check_frames
 from tfjit.passes.context import PassContext
 from tfjit.passes.control_loops import ENTERS, EXITS, SWITCHES, Frames, find_frames
 from tfjit.passes.functionalize_conds import functionalize_conds
@@ -30,7 +31,8 @@ def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
     with operations that wait for others (queues, barriers, receives): the dataflow executor lets other nodes run meanwhile.
     Needs: `place` has run, since a body lies on one device.
     """
-    if not graph.op_types.isdisjoint(ENTERS):
+    if not graph.op_types.isdisjoint(ENTERS | EXITS):
+        check_frames(graph)
         _functionalize_loops(graph, ctx)
     if not graph.op_types.isdisjoint(MERGES):
         functionalize_conds(graph, ctx)

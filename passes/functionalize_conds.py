@@ -14,6 +14,7 @@ from tfjit.framework.dtypes import DType
 from tfjit.passes.bodies import BodyBuilder, NotStructured, check_members, free_name
 from tfjit.passes.context import PassContext
 from tfjit.passes.control_loops import ENTERS, SWITCHES, find_frames
+from tfjit.passes.functions import SCALAR_PREDICATE
 from tfjit.passes.view import MERGES, SINK, SOURCE, DataflowGraph, Edge
 
 Tensor = tuple[str, int]
@@ -331,6 +332,7 @@ class _Rewriter:
             bodies.append(body.finish(waited))
         attrs = {
             "Tcond": dtypes.bool,
+            SCALAR_PREDICATE: group.switches[0].encode(),
             "Tin": types,
             "Tout": tuple(output.dtype for output in plan.outputs),
             "else_branch": graph.functions.add(bodies[0]),

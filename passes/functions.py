@@ -26,6 +26,7 @@ WHILES: Final = frozenset({"While", "StatelessWhile"})
 IFS: Final = frozenset({"If", "StatelessIf"})
 CASES: Final = frozenset({"Case", "StatelessCase"})
 CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+SCALAR_PREDICATE: Final = "_scalar_predicate"  # attr of an If: the Switch it stands for, which asks nothing of arrays
 CONTROL_FLOW_V1: Final = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
 CONTROL_FLOW_V1_REF: Final = frozenset({"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"})
 

@@ -19,6 +19,7 @@ from tfjit.passes.functions import (
     CONTROL_FLOW_V1,
     CONTROL_FLOW_V1_REF,
     IFS,
+    SCALAR_PREDICATE,
     WHILES,
     Function,
     FunctionLibrary,
@@ -34,6 +35,14 @@ MAX_NODES: Final = 200_000  # calls that double at each level could fill the mem
 _STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient"}
 _V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _FRAMES: Final = frozenset({"Enter", "RefEnter"})
+
+# stateful, but nobody misses one that is left out
+_READS: Final = frozenset(
+    {
+        *("VarHandleOp", "ReadVariableOp", "VariableShape", "VarIsInitializedOp", "VariableV2", "Variable"),
+        *("TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayConcatV3", "TensorArraySizeV3", "TensorArrayV3"),
+    }
+)
 
 Stack = frozenset[tuple[Any, ...]]  # keys of the functions that a node comes from
 
@@ -105,7 +114,10 @@ class _Inliner:
         for name in left:
             if name in graph:
                 self.adopt(graph.node(name), stacks.get(name, whole))
+        run = [edge.src for edge in graph.edges_into(SINK) if edge.src != SOURCE and graph.node(edge.src).op not in ("_Retval", *_READS)]
         graph.tie_ends()
+        for name in run:  # what takes a result of theirs now may go, and they shall stay
+            graph.add_control_edge(name, SINK)
 
     def choice(self, graph: DataflowGraph, node: Node) -> tuple[str, FuncRef] | None:
         """(attr, branch) of an If or Case whose choice is constant."""
@@ -116,6 +128,8 @@ class _Inliner:
         if value is None:
             return None
         if node.op in IFS:
+            if value.shape and node.attrs.get(SCALAR_PREDICATE):
+                return None  # an error of the run
             attr = "then_branch" if truth(value) else "else_branch"
             return attr, node.attrs[attr]
         branches = node.attrs["branches"]

@@ -16,7 +16,7 @@ from tfjit.kernels.loop_program import CASE, ELEMENT, FILL, IF, REDUCTIONS, SET_
 from tfjit.kernels.registry import TensorSpec, Unsupported
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
-from tfjit.passes.functions import CALLS, CASES, IFS, WHILES, Function, indexed, passed_through
+from tfjit.passes.functions import CALLS, CASES, IFS, SCALAR_PREDICATE, WHILES, Function, indexed, passed_through
 from tfjit.passes.shapes import Given
 from tfjit.passes.specialize import BODY_PASSES, specialized_body
 
@@ -442,6 +442,8 @@ class LoopBuilder:
         one_of_two = node.op in IFS
         refs = [node.attrs["then_branch"], node.attrs["else_branch"]] if one_of_two else list(node.attrs["branches"])
         if one_of_two:
+            if inputs[0].shape and node.attrs.get(SCALAR_PREDICATE):
+                raise Unsupported(f"the condition of {node.name} has shape {list(inputs[0].shape)}")
             choice = self._truth(inputs[0], node.name)
         else:
             if inputs[0].size != 1:

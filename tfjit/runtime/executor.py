@@ -22,7 +22,7 @@ from tfjit.runtime.frame import FlowGraph, Propagator, Tagged
 from tfjit.runtime.kernel_errors import at_node, kernel_error
 from tfjit.runtime.lowering import reads_that_share
 from tfjit.runtime.node_runner import NodeRunner, RunnerEnvironment, make_runner
-from tfjit.runtime.op_kernel import DEAD, StepContext
+from tfjit.runtime.op_kernel import DEAD, NO_VALUE, StepContext
 from tfjit.runtime.pool import ThreadPool
 
 if TYPE_CHECKING:
@@ -43,12 +43,16 @@ class DataflowPlan:
         self.executors = [_Executor(partition, devices, env) for partition in partitions]
         results = [item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"]
         self.gives_variant = any(node.input_dtypes[0].name == "variant" for node in results)
+        self._num_results = len(results)
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
         """One step. feeds: values by _Arg index. Returns the fetched values by _Retval index."""
         context.call_frame = feeds
-        context.return_values = [None] * self._fetch_count()
+        context.return_values = [NO_VALUE] * self._num_results
         _Run(self.executors, context, pool).run()
+        for index, value in enumerate(context.return_values):
+            if value is NO_VALUE:
+                raise errors.InvalidArgumentError(None, None, f"Retval[{index}] does not have value")
         if context.as_arrays:
             return context.return_values
         return [own(value) for value in context.return_values]
@@ -65,9 +69,6 @@ class DataflowPlan:
         # a thread of its own: it waits for the caller between the parts, and steps that nobody continues would use the pool up
         threading.Thread(target=run.run_quietly, name="tfjit-partial-run", daemon=True).start()
         return run
-
-    def _fetch_count(self) -> int:
-        return sum(1 for e in self.executors for item in e.flow.items if item.node.op == "_Retval")
 
 
 class _Executor:
@@ -190,9 +191,6 @@ class _Run:
             # draining: nothing more is computed, and nothing is propagated; what is outstanding empties by itself
             return
         if tagged.is_dead and not item.is_transfer and not item.is_merge:
-            if item.node.op == "_Retval":
-                self._fail(errors.InvalidArgumentError(None, None, f"Retval[{item.node.attrs['index']}] does not have value"))
-                return
             self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
             return
         if item.is_merge:

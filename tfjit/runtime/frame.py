@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.passes.check_frames import check_frames
 from tfjit.runtime.op_kernel import DEAD
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Item:
 
 
 class FlowGraph:
-    """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame."""
+    """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame. Raises what `check_frames` raises."""
 
     def __init__(self, graph: DataflowGraph) -> None:
         names = [name for name in graph if name not in ("_SOURCE", "_SINK")]
@@ -87,6 +88,8 @@ class FlowGraph:
                     self.items[index[source]].edges.append((index[name], -1, -1))
         self.roots = [item for item in self.items if item.num_inputs == 0 and item.controls == 0]
         self.enter_counts: dict[str, int] = {}
+        if any(item.is_enter or item.is_exit for item in self.items):
+            check_frames(graph)
         self._name_frames()
         self._check_that_loops_end(graph)
 
@@ -125,7 +128,7 @@ class FlowGraph:
                 )
 
     def _name_frames(self) -> None:
-        """Give every node its static frame. Raises InvalidArgumentError when inputs come from different frames."""
+        """Give every node its static frame."""
         frames: list[str | None] = [None] * len(self.items)
         parents: dict[str, str] = {"": ""}
         ready = deque((item.index, "") for item in self.roots)
@@ -149,14 +152,6 @@ class FlowGraph:
                 if known is None:
                     frames[target] = out
                     ready.append((target, out))
-                elif known != out and not self.items[target].is_merge:
-                    raise errors.InvalidArgumentError(
-                        None,
-                        None,
-                        f"{{{{node {self.items[target].node.name}}}}} has inputs from different frames. The input "
-                        f"{{{{node {item.node.name}}}}} is in frame '{out.rpartition(';')[2]}'. Another is in frame "
-                        f"'{known.rpartition(';')[2]}'.",
-                    )
 
 
 def _frame_id(parent: int, iteration: int, name: str) -> int:

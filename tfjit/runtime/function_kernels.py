@@ -19,7 +19,9 @@ from tfjit.framework.attrs import FuncRef
 from tfjit.framework.device_spec import full_name
 from tfjit.framework.shape import format_shape, is_compatible
 from tfjit.framework.tensors import truth
+from tfjit.passes.functions import SCALAR_PREDICATE
 from tfjit.runtime.body_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of, widened
+from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.op_kernel import Done, OpContext, RuntimeKernel, StepContext, is_blocking, kernel_maker
 from tfjit.runtime.step import Reroute
 
@@ -210,10 +212,25 @@ def _on_thread(work: Callable[[], Sequence[Any]], depth: int) -> Sequence[Any]:
     return results
 
 
+def _side_of_if(value: Any) -> int:
+    return int(truth(np.asarray(value)))
+
+
+def _side_of_switch(name: str) -> Callable[[Any], int]:
+    def choose(value: Any) -> int:
+        shape = np.shape(value)
+        if shape:
+            error = errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(shape)}")
+            raise at_node(error, name)
+        return int(bool(value))
+
+    return choose
+
+
 def _branch_of_case(count: int) -> Callable[[Any], int]:
     def choose(value: Any) -> int:
         if np.ndim(value):
-            raise errors.InvalidArgumentError(None, None, f"branch_index must be a scalar, found shape {format_shape(np.shape(value))}")
+            raise errors.InvalidArgumentError(None, None, "branch_index must be scalar")
         index = int(value)
         return index if 0 <= index < count else count - 1
 
@@ -254,7 +271,9 @@ def _make_while(node: Node) -> RuntimeKernel:
 @kernel_maker("If", "StatelessIf")
 def _make_if(node: Node) -> RuntimeKernel:
     refs = (node.attrs["else_branch"], node.attrs["then_branch"])
-    return _kernel(node, refs, _Branches(node, refs, lambda value: int(truth(np.asarray(value)))))
+    switch = node.attrs.get(SCALAR_PREDICATE)
+    choose = _side_of_if if switch is None else _side_of_switch(switch.decode())
+    return _kernel(node, refs, _Branches(node, refs, choose))
 
 
 @kernel_maker("Case", "StatelessCase")
@@ -268,15 +287,17 @@ class _RemoteCall(_Call):
 
     def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         target = np.asarray(inputs[0])
-        if target.ndim:
+        if target.size != 1:
             raise errors.InvalidArgumentError(None, None, f"target must be a scalar, found shape {format_shape(target.shape)}")
-        name = full_name(bytes(target[()]).decode(), ctx.device.name)
+        asked = bytes(target.reshape(-1)[0]).decode()
+        try:
+            name = full_name(asked, ctx.device.name)
+        except ValueError:
+            raise errors.InvalidArgumentError(None, None, f"Could not parse {asked} into a device specification.") from None
         try:
             device = ctx.step.host.devices.lookup(name).name
-        except errors.InvalidArgumentError as error:
-            raise errors.InternalError(
-                None, None, f"Currently don't support instantiating functions on device: {name} ({error.message})"
-            ) from None
+        except errors.InvalidArgumentError:
+            raise errors.InternalError(None, None, f"Currently don't support instantiating functions on device: {name}") from None
         ref = self._refs[0]
         plan = self._library.keep(ref, device, lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)))
         values = [on_edge(value) for value in inputs[1:]]

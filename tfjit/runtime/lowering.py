@@ -46,7 +46,10 @@ VARIABLE_OPS: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
 # What only the dataflow executor runs: control flow, and what waits.
 DATAFLOW_OPS: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
+    {
+        *("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN", "RefSelect"),
+        *("RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"),
+    }
 )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.shape import format_shape
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
@@ -21,7 +22,7 @@ from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.loops import run_loop
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
-from tfjit.runtime.op_kernel import DEAD, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel, has_variant
+from tfjit.runtime.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel, has_variant
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import Step, StepEnvironment
 
@@ -75,6 +76,8 @@ class _Retval(NodeRunner):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         value = inputs[0]
+        if context.return_values[self._index] is not NO_VALUE:  # it is inside of a loop, and this is a later iteration
+            raise errors.InternalError(None, None, f"Retval[{self._index}] has already been set.")
         if context.as_arrays:
             context.return_values[self._index] = self._on_edge(value)
             return ()
@@ -126,11 +129,40 @@ class _Pass(NodeRunner):
 
 class _Switch(NodeRunner):
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        value, predicate = inputs
-        predicate = np.asarray(predicate)
-        if predicate.shape != ():
-            raise errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {list(predicate.shape)}")
-        return (DEAD, value) if predicate else (value, DEAD)
+        return (DEAD, inputs[0]) if _choice(inputs[1]) else (inputs[0], DEAD)
+
+
+class _SwitchN(NodeRunner):
+    """The value goes to the output that the index names, to the last one where there is none of that number."""
+
+    def __init__(self, node: Node) -> None:
+        self._count = len(node.output_dtypes)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        index = int(_choice(inputs[1]))
+        outputs = [DEAD] * self._count
+        outputs[index if 0 <= index < self._count else -1] = inputs[0]
+        return outputs
+
+
+def _choice(value: Any) -> np.ndarray:
+    choice = np.asarray(value)
+    if choice.shape != ():
+        raise errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(choice.shape)}")
+    return choice
+
+
+class _RefSelect(NodeRunner):
+    """One of the references, by index."""
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        index, *references = inputs
+        index = np.asarray(index)
+        if index.shape != ():
+            raise errors.InvalidArgumentError(None, None, f"Index must be a scalar, but it has shape {format_shape(index.shape)}")
+        if not 0 <= int(index) < len(references):
+            raise errors.InvalidArgumentError(None, None, f"Index must be in the range [0, {len(references)}) but got {int(index)}")
+        return (references[int(index)],)
 
 
 class _Runtime(NodeRunner):
@@ -376,6 +408,10 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
         return _Pass(node, shares)
     if op in ("Switch", "RefSwitch"):
         return _Switch()
+    if op == "_SwitchN":
+        return _SwitchN(node)
+    if op == "RefSelect":
+        return _RefSelect()
     runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)

@@ -37,6 +37,10 @@ class _Dead:
 DEAD: Final = _Dead()
 
 
+NO_VALUE: Final = object()
+"""What a step holds for a result that no `_Retval` node has given (None is a variant's value)."""
+
+
 @dataclass(slots=True)
 class StepContext:
     """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
