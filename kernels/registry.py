@@ -201,11 +201,17 @@ def find_initial_state(op_type: str) -> InitialState | None:
 
 def find_native(op_type: str) -> Builder | None:
     """The builder of an op type, or None. The first call imports the builders, which a first result does not need."""
-    importlib.import_module("tfjit.kernels.cpu.builders")
-    return _BUILDERS.get(op_type)
+    found = _BUILDERS.get(op_type)
+    if found is None:
+        importlib.import_module("tfjit.kernels.cpu.builders")
+        found = _BUILDERS.get(op_type)
+    return found
 
 
 def find_reference(op_type: str) -> Reference | None:
     """The reference kernel of an op type, or None."""
-    importlib.import_module("tfjit.kernels.cpu")
-    return _REFERENCES.get(op_type)
+    found = _REFERENCES.get(op_type)
+    if found is None:
+        importlib.import_module("tfjit.kernels.cpu")
+        found = _REFERENCES.get(op_type)
+    return found

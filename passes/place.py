@@ -11,6 +11,7 @@ from tfjit.framework.attrs import summarize
 from tfjit.framework.device_spec import DeviceSpec
 from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.pace import breathe
 from tfjit.kernels.registry import find_native, find_reference
 from tfjit.passes.context import DeviceInfo, PassContext, PassOptions
 from tfjit.passes.view import DataflowGraph, Node
@@ -91,6 +92,18 @@ class _Group:
     size: int = 1
 
 
+@dataclass(slots=True)
+class _Signature:
+    """What nodes of one op type and dtypes have in common. kinds: as in a group; shares: they take or give a reference or a resource;
+    generates: they make one tensor out of nothing, so that they may go where their consumers are; found: names of the devices for one
+    of them that only needs a kernel, best first, None until that was asked."""
+
+    kinds: dict[str, int]
+    shares: bool
+    generates: bool
+    found: list[str] | None = None
+
+
 class _Placer:
     """One placement of one graph."""
 
@@ -101,38 +114,42 @@ class _Placer:
         self.device_types = sorted({device.device_type for device in self.options.devices})
         self.parent: dict[str, str] = {}
         self.groups: dict[str, _Group] = {}
-        self.kernel_kinds: dict[tuple[Any, ...], dict[str, int]] = {}
+        self.signatures: dict[tuple[Any, ...], _Signature] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
         self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
         self.logs = "placement" in settings.names("TFJIT_LOG")
+        self.reports = self.logs or self.options.log_device_placement
 
     def run(self) -> None:
         graph = self.graph
         graph.unplaced = {}
         nodes = sorted((node for node in graph.op_nodes() if not node.assigned_device), key=lambda node: node.id)
-        companions = {name for node in nodes for name in _colocated_with(node)}
-        for node in nodes:
-            if is_constrained(node) or node.name in companions or not self.kinds(node):
+        companions = {name for node in nodes if "_class" in node.attrs for name in _colocated_with(node)}
+        signatures = [self.signature(node) for node in nodes]
+        for node, signature in zip(nodes, signatures, strict=True):
+            breathe()
+            alone = not node.device and "_class" not in node.attrs and not signature.shares
+            if not alone or not signature.kinds or node.name in companions:
                 self.start_group(node)
         self.colocate_classes(nodes)
-        self.colocate_references(nodes)
+        self.colocate_references([node for node, signature in zip(nodes, signatures, strict=True) if signature.shares])
         # what breaks a group comes before what has no device, as TensorFlow reports it
         for root, reason in self.broken.items():
             graph.unplaced[root] = reason
         later = []
         several = len(self.devices) > 1
-        for node in nodes:
-            if _is_generator(node) or (several and _is_between_equals(graph, node)):
-                later.append(node)
+        for node, signature in zip(nodes, signatures, strict=True):
+            if signature.generates or (several and _is_between_equals(graph, node)):
+                later.append((node, signature))
                 continue
             wanted = ""
             if node.op in _METADATA:
                 inputs = graph.inputs(node.name)
                 wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
-            self.assign(node, wanted)
-        for node in later:
+            self.assign(node, signature, wanted)
+        for node, signature in later:
             homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)} if several else ()
-            self.assign(node, next(iter(homes)) if len(homes) == 1 else "")
+            self.assign(node, signature, next(iter(homes)) if len(homes) == 1 else "")
 
     # ---- groups
 
@@ -158,13 +175,20 @@ class _Placer:
 
     def kinds(self, node: Node) -> dict[str, int]:
         """Device types that have a kernel for the node, with the kernel's priority."""
+        return self.signature(node).kinds
+
+    def signature(self, node: Node) -> _Signature:
+        """What the node has in common with others of its op type and dtypes."""
         # dtypes are interned, so their addresses stand for them
         key = (node.op, *map(id, node.input_dtypes), 0, *map(id, node.output_dtypes))
-        found = self.kernel_kinds.get(key)
+        found = self.signatures.get(key)
         if found is None:
             types = node.input_dtypes + node.output_dtypes
             asked = {kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types}
-            found = self.kernel_kinds[key] = {kind: priority for kind, priority in asked.items() if priority is not None}
+            kinds = {kind: priority for kind, priority in asked.items() if priority is not None}
+            outputs = node.output_dtypes
+            generates = not node.input_dtypes and len(outputs) == 1 and not outputs[0].is_ref
+            found = self.signatures[key] = _Signature(kinds, _shares(types), generates)
         return found
 
     def root(self, name: str) -> str:
@@ -182,7 +206,7 @@ class _Placer:
     def colocate_classes(self, nodes: list[Node]) -> None:
         """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever comes first."""
         for node in nodes:
-            for other in _colocated_with(node):
+            for other in _colocated_with(node) if "_class" in node.attrs else ():
                 if other not in self.graph:
                     self.fail(node, f"Node '{node.name}' expects to be colocated with unknown node '{other}'", name_operation=False)
                 elif other != node.name:
@@ -191,7 +215,7 @@ class _Placer:
     def colocate_references(self, nodes: list[Node]) -> None:
         """Join what makes a reference or resource with what takes it; where both ask for a device, the maker's wins."""
         for node in nodes:
-            if node.op in _EXEMPT or not any(dtype.is_ref or dtype is dtypes.resource for dtype in node.input_dtypes):
+            if node.op in _EXEMPT or not _shares(node.input_dtypes):
                 continue
             for index, (src, _) in enumerate(self.graph.inputs(node.name)):
                 dtype = node.input_dtypes[index]
@@ -248,12 +272,15 @@ class _Placer:
 
     # ---- choosing
 
-    def assign(self, node: Node, wanted: str) -> None:
+    def assign(self, node: Node, signature: _Signature, wanted: str) -> None:
         """Put a node on `wanted` where that is possible, else on the best device of its group."""
         if node.name not in self.parent:  # it shares its device with nobody and asks for none
-            found = self.unconstrained(self.kinds(node))
+            found = signature.found
+            if found is None:
+                found = signature.found = self.unconstrained(signature.kinds)
             node.assigned_device = wanted if wanted in found else found[0]
-            self.report(node)
+            if self.reports:
+                self.report(node)
             return
         root = self.root(node.name)
         group = self.groups[root]
@@ -370,12 +397,11 @@ def is_constrained(node: Node) -> bool:
     """Whether the node asks for a device or may have to share one."""
     if node.device or "_class" in node.attrs:
         return True
-    return any(dtype.is_ref or dtype is dtypes.resource for dtype in node.input_dtypes + node.output_dtypes)
+    return _shares(node.input_dtypes + node.output_dtypes)
 
 
-def _is_generator(node: Node) -> bool:
-    """Whether the node makes one tensor out of nothing, so that it may go where its consumers are."""
-    return not node.input_dtypes and len(node.output_dtypes) == 1 and not node.output_dtypes[0].is_ref
+def _shares(types: tuple[DType, ...]) -> bool:
+    return any(dtype.is_ref or dtype is dtypes.resource for dtype in types)
 
 
 def _is_between_equals(graph: DataflowGraph, node: Node) -> bool:

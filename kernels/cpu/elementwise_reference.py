@@ -25,12 +25,13 @@ def _kernel(row: Elementwise) -> Reference:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
         if row.error is not None and operands[0].dtype.kind in row.error.kinds and np.any(row.error.is_bad(*operands)):
             raise InvalidArgumentError(None, None, row.error.message)
-        attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs}
+        attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs} if row.attrs else {}
         with np.errstate(all="ignore"):
             result = np.asarray(row.reference(*operands, **attrs))
         # an identity such as Round of integers must not hand out its input
-        if any(result is x or np.may_share_memory(result, x) for x in inputs):
-            result = result.copy()
+        for x in inputs:
+            if result is x or (result.base is not None and np.may_share_memory(result, x)):
+                return (result.copy(),)
         return (result,)
 
     return kernel

@@ -78,7 +78,7 @@ class _Executor:
         self.device = devices.lookup(partition.device)
         self.flow = FlowGraph(partition.graph)
         graph = partition.graph
-        shared = reads_that_share(graph, [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")])
+        shared = reads_that_share(graph)
         self.runners: list[NodeRunner] = [
             make_runner(graph, item.node, self.device, env, item.node.name in shared) for item in self.flow.items
         ]

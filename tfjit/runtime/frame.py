@@ -24,6 +24,7 @@ _NEXT: Final = frozenset({"NextIteration", "RefNextIteration"})
 _MERGE: Final = frozenset({"Merge", "RefMerge"})
 _STOPPING: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "_Recv", "_HostRecv", "_Arg"})  # whose values may be dead
 _TRANSFERS: Final = frozenset({"_Send", "_HostSend", "_Recv", "_HostRecv"})  # these run when dead: the other side must hear of it
+_FLOW: Final = _ENTER | _EXIT | _NEXT | _MERGE | _TRANSFERS | {"ControlTrigger"}
 _MISSING: Final = object()
 
 
@@ -38,7 +39,7 @@ class Item:
     index: int
     node: Node
     num_inputs: int
-    controls: int
+    controls: int = 0
     edges: list[tuple[int, int, int]] = field(default_factory=list)
     is_merge: bool = False
     is_enter: bool = False
@@ -59,33 +60,30 @@ class FlowGraph:
     """The immutable part of an executor: items, roots, and how many Enter nodes feed each frame. Raises what `check_frames` raises."""
 
     def __init__(self, graph: DataflowGraph) -> None:
-        names = [name for name in graph if name not in ("_SOURCE", "_SINK")]
-        index = {name: i for i, name in enumerate(names)}
+        nodes = list(graph.op_nodes())
+        index = {node.name: i for i, node in enumerate(nodes)}
         self.items: list[Item] = []
-        for i, name in enumerate(names):
-            node = graph.node(name)
+        for i, node in enumerate(nodes):
             op = node.op
-            self.items.append(
-                Item(
-                    i,
-                    node,
-                    num_inputs=len(graph.inputs(name)),
-                    controls=sum(1 for source in graph.control_inputs(name) if source in index),
-                    is_merge=op in _MERGE,
-                    is_enter=op in _ENTER,
-                    is_exit=op in _EXIT,
-                    is_next=op in _NEXT,
-                    is_constant_enter=op in _ENTER and bool(node.attrs.get("is_constant")),
-                    is_control_trigger=op == "ControlTrigger",
-                    is_transfer=op in ("_Send", "_HostSend", "_Recv", "_HostRecv"),  # these tell the other side of a dead value
-                )
-            )
-        for name in names:
-            for slot, (source, output) in enumerate(graph.inputs(name)):
-                self.items[index[source]].edges.append((index[name], slot, output))
-            for source in graph.control_inputs(name):
+            item = Item(i, node, len(node.input_dtypes))
+            if op in _FLOW:
+                item.is_merge = op in _MERGE
+                item.is_enter = op in _ENTER
+                item.is_exit = op in _EXIT
+                item.is_next = op in _NEXT
+                item.is_constant_enter = item.is_enter and bool(node.attrs.get("is_constant"))
+                item.is_control_trigger = op == "ControlTrigger"
+                item.is_transfer = op in _TRANSFERS
+            self.items.append(item)
+        items = self.items
+        for item in items:
+            target = item.index
+            for slot, (source, output) in enumerate(graph.inputs(item.node.name)):
+                items[index[source]].edges.append((target, slot, output))
+            for source in graph.control_inputs(item.node.name):
                 if source in index:
-                    self.items[index[source]].edges.append((index[name], -1, -1))
+                    items[index[source]].edges.append((target, -1, -1))
+                    item.controls += 1
         self.roots = [item for item in self.items if item.num_inputs == 0 and item.controls == 0]
         self.enter_counts: dict[str, int] = {}
         if any(item.is_enter or item.is_exit for item in self.items):

@@ -210,7 +210,7 @@ class Lowering:
         """Lower the graph's nodes into `out`; returns the values of its _Retval nodes."""
         graph = self.graph
         order = [name for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
-        if _mutators(graph, order):
+        if not graph.op_types.isdisjoint(VARIABLE_OPS):
             order = late_writes(graph, order, self._is_read, lambda name: graph.node(name).op in VIEW_OPS, _variables(graph, order))
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
         for name in order:
@@ -608,19 +608,17 @@ def _is_read(node: Node) -> bool:
     return node.op == "ReadVariableOp" or (node.op in VIEW_OPS and not _carries_variable(node))
 
 
-def reads_that_share(graph: DataflowGraph, order: Sequence[str]) -> set[str]:
-    """The reads of reference variables that give the variable's own memory (`write_order.shared_reads`). order: topological."""
-    if not _mutators(graph, order):
+def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
+    """The reads of reference variables that give the variable's own memory (`write_order.shared_reads`). order: of execution; the
+    topological one without."""
+    if graph.op_types.isdisjoint(VARIABLE_OPS):
         return set()
+    order = graph.topological_order() if order is None else order
 
     def is_view(name: str) -> bool:
         return graph.node(name).op in VIEW_OPS
 
     return shared_reads(graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order))
-
-
-def _mutators(graph: DataflowGraph, order: Sequence[str]) -> bool:
-    return any(graph.node(name).op in VARIABLE_OPS for name in order)
 
 
 def _written(instruction: Instruction) -> list[Variable]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import errors
+from tfjit.framework import dtypes, errors
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import format_shape
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
@@ -218,8 +218,8 @@ class _Moved(NodeRunner):
         ]
 
 
-class _Computed(NodeRunner):
-    """A reference kernel at first, compiled code for the shapes that come again."""
+class _Referenced(NodeRunner):
+    """A reference kernel."""
 
     def __init__(
         self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
@@ -229,42 +229,29 @@ class _Computed(NodeRunner):
         self._env = env
         self._device = device
         self._constants = constants
-        self._native = env.store is not None and find_native(node.op) is not None
-        self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
-        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # input shapes that the reference has served
-        self._lock = threading.Lock()
-        make = find_initial_state(node.op)
-        self._make_state = make
-        self._takes_variable = any(d.is_ref or d.name == "resource" for d in node.input_dtypes)
+        self._make_state = find_initial_state(node.op)
+        self._takes_variable = any(d.is_ref or d is dtypes.resource for d in node.input_dtypes)
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
-        if self._native:
-            step = self._step(arrays)
-            if step is not None:
-                computed = step.run([np.asarray(a, order="C") for a in arrays], context)
-                return self._with_references(inputs, [np.asarray(o) for o in computed])
-        if self._node.op == "_Loop":
-            environment = self._env.step_environment(self._device.name)
-            outputs: Sequence[Any] = run_loop(self._node, self._spec(arrays, ()), environment, context, arrays)
+        for value in inputs:
+            if isinstance(value, Variable):
+                break
         else:
-            outputs = self._by_reference(arrays)
-        if self._native and self._as_inferred(outputs):
-            with self._lock:
-                self._checked.add(tuple(a.shape for a in arrays))
-        if any(isinstance(v, Variable) for v in inputs):  # updated in place: nothing may keep a view of its buffer
-            outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
+            return self._with_references(inputs, self._compute(context, inputs))
+        arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+        outputs = self._compute(context, arrays)
+        # updated in place: nothing may keep a view of its buffer
+        outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
         return self._with_references(inputs, outputs)
 
-    def after_fork(self) -> None:
-        release_lock(self._lock)
-        for step in self._steps.values():
-            if step is not None:
-                step.after_fork()
-
-    def _as_inferred(self, outputs: Sequence[Any]) -> bool:
-        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
-        return all(np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False))
+    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+        """The outputs by the reference kernel."""
+        if self._node.op == "_Loop":
+            environment = self._env.step_environment(self._device.name)
+            return run_loop(self._node, self._spec(arrays, ()), environment, context, arrays)
+        if self._reference is None:
+            raise errors.UnimplementedError(None, None, f"op {self._node.op} has compiled code only, and it is not ready")
+        return self._reference(self._spec(arrays, ()), arrays)
 
     def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
         """Reference outputs are the variable itself."""
@@ -279,18 +266,52 @@ class _Computed(NodeRunner):
 
     def _spec(self, arrays: Sequence[np.ndarray], outputs: tuple[TensorSpec, ...]) -> NodeSpec:
         node = self._node
-        in_specs = [TensorSpec(_value_dtype(d, a), np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)]
-        spec = NodeSpec(node.name, node.op, node.attrs, tuple(in_specs), outputs, self._constants)
+        in_specs = tuple([TensorSpec(_value_dtype(d, a), np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)])
+        spec = NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants)
         if self._make_state is None:
             return spec
         make = self._make_state
         state = self._env.session.node_state(node.name, lambda: make(spec))
-        return NodeSpec(node.name, node.op, node.attrs, tuple(in_specs), outputs, self._constants, state)
+        return NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants, state)
 
-    def _by_reference(self, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
-        if self._reference is None:
-            raise errors.UnimplementedError(None, None, f"op {self._node.op} has compiled code only, and it is not ready")
-        return self._reference(self._spec(arrays, ()), arrays)
+
+class _Computed(_Referenced):
+    """A reference kernel at first, compiled code for the shapes that come again."""
+
+    def __init__(
+        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+    ) -> None:
+        super().__init__(node, reference, env, device, constants)
+        self._native = True  # until its builder refuses
+        self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
+        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # input shapes that the reference has served
+        self._lock = threading.Lock()
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        if self._native:
+            arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+            step = self._step(arrays)
+            if step is not None:
+                computed = step.run([np.asarray(a, order="C") for a in arrays], context)
+                return self._with_references(inputs, [np.asarray(o) for o in computed])
+        return super().run(context, inputs, frame)
+
+    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+        outputs = super()._compute(context, arrays)
+        if self._native and self._as_inferred(outputs):
+            with self._lock:
+                self._checked.add(tuple(a.shape for a in arrays))
+        return outputs
+
+    def after_fork(self) -> None:
+        release_lock(self._lock)
+        for step in self._steps.values():
+            if step is not None:
+                step.after_fork()
+
+    def _as_inferred(self, outputs: Sequence[Any]) -> bool:
+        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
+        return all(np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False))
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
         """A step of this one node for these shapes, once its code is compiled."""
@@ -364,7 +385,7 @@ def variant_array(value: Any) -> np.ndarray:
 
 def _value_dtype(dtype: DType, value: Any) -> DType:
     """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
-    return as_dtype(value.dtype) if dtype.name == "resource" and isinstance(value, np.ndarray) else dtype.base_dtype
+    return as_dtype(value.dtype) if dtype is dtypes.resource and isinstance(value, np.ndarray) else dtype._base
 
 
 _PASSING: Final = frozenset(
@@ -422,7 +443,11 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
         raise errors.UnimplementedError(
             None, None, f"No OpKernel was registered to support Op '{op}' used by {{{{node {node.name}}}}} on {device.name}"
         )
-    constants = {
-        i: np.asarray(graph.node(src).attrs["value"]) for i, (src, _) in enumerate(graph.inputs(node.name)) if graph.node(src).op == "Const"
-    }
-    return _Computed(node, reference, env, device, constants)
+    constants = {}
+    if "Const" in graph.op_types:
+        for i, (src, _) in enumerate(graph.inputs(node.name)):
+            source = graph.node(src)
+            if source.op == "Const":
+                constants[i] = np.asarray(source.attrs["value"])
+    kind = _Computed if env.store is not None and find_native(op) is not None else _Referenced
+    return kind(node, reference, env, device, constants)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework import errors
+from tfjit.framework import dtypes, errors
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -99,6 +99,7 @@ class RuntimeKernel:
 KernelMaker = Callable[["Node"], RuntimeKernel]
 
 
+_loaded = False
 _KERNELS: dict[str, RuntimeKernel] = {}
 _MAKERS: dict[str, KernelMaker] = {}
 _VARIANT_KERNELS: dict[str, RuntimeKernel] = {}
@@ -156,9 +157,17 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
     _KERNELS[op_type] = kernel
 
 
+def _load() -> None:
+    """Import what registers the kernels."""
+    global _loaded
+    if not _loaded:  # even a module that is there takes import_module a microsecond, and this is asked for every node
+        importlib.import_module("tfjit.runtime.kernels")
+        _loaded = True
+
+
 def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     """The runtime kernel of a node, or None."""
-    importlib.import_module("tfjit.runtime.kernels")
+    _load()
     if node.op in _VARIANT_KERNELS and has_variant(node):
         return _VARIANT_KERNELS[node.op]
     maker = _MAKERS.get(node.op)
@@ -167,11 +176,15 @@ def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
 
 def has_variant(node: Node) -> bool:
     """Whether an input or output of a node is a variant."""
-    return any(dtype.name == "variant" for dtype in (*node.input_dtypes, *node.output_dtypes))
+    for given in (node.input_dtypes, node.output_dtypes):
+        for dtype in given:
+            if dtype is dtypes.variant:
+                return True
+    return False
 
 
 def is_blocking(op_type: str) -> bool:
     """Whether nodes of that type may wait for others; of a node that runs functions, whether these do, its kernel says."""
-    importlib.import_module("tfjit.runtime.kernels")
+    _load()
     kernel = _KERNELS.get(op_type)
     return kernel is not None and kernel.blocking
