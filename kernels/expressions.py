@@ -54,6 +54,11 @@ def register_type(dtype: DType) -> str:
     return _register(dtype)[0]
 
 
+def has_register_type(dtype: DType) -> bool:
+    """Whether values of `dtype` have a type in registers."""
+    return dtype._base in _REGISTER
+
+
 def memory_type(dtype: DType) -> str:
     """Name of the Numba type an element of `dtype` has in memory."""
     if dtype.base_dtype in _NARROW:

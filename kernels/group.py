@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,11 @@ def node_suffix(name: str) -> str:
     return f"\n\t [[{{{{node {name}}}}}]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """A value inside a group: output `index` of member `member`, or external input (INPUT) or constant (CONSTANT) number `index`."""
 
     member: int
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     if not graph.op_types.isdisjoint(CONTROL_FLOW):
         return
     order = graph.topological_order()
-    effects = {name: index for index, name in enumerate(name for name in order if _has_effect(graph, graph.node(name)))}
+    if not any(_is_taken_over(graph, ctx, src) for src in graph._pred[SINK]) and not any(map(graph.control_inputs, order)):
+        return  # nothing to drop, as in most graphs without gradients
+    effects = {name: index for index, name in enumerate(_effects(graph, order))}
     if len(effects) > MAX_EFFECTS:
         ctx.log("", f"control edges stay: {len(effects)} nodes with effects, above the limit of {MAX_EFFECTS}")
         return
@@ -59,8 +61,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     taken_over: list[str] = []
     for edge in graph.edges_into(SINK):
         if edge.src != SOURCE:
-            kept = edge.src in ctx.spec.targets or (not graph.node(edge.src).output_dtypes and graph.node(edge.src).op != "NoOp")
-            (asked if kept else taken_over).append(edge.src)
+            (taken_over if _is_taken_over(graph, ctx, edge.src) else asked).append(edge.src)
     before = 0
     for name in asked:
         before |= done[name]
@@ -70,6 +71,14 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     if dropped:
         _tie_loose_ends(graph)
         ctx.log("", f"{dropped} control edges dropped")
+
+
+def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:
+    """Whether a node tied to the sink is neither a fetch nor a target."""
+    if src == SOURCE or src in ctx.spec.targets:
+        return False
+    node = graph.node(src)
+    return bool(node.output_dtypes) or node.op == "NoOp"
 
 
 def _cover(graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]) -> tuple[int, list[str]]:
@@ -83,12 +92,29 @@ def _cover(graph: DataflowGraph, waits: list[str], before: int, done: dict[str, 
     return before, loose
 
 
+def _effects(graph: DataflowGraph, order: list[str]) -> list[str]:
+    """The nodes that are effects, in the given order."""
+    by_type: dict[str, bool] = {}
+    references = False
+    for node in map(graph.node, order):
+        if node.op not in by_type:
+            by_type[node.op] = _is_effect(node)
+        for dtype in node.output_dtypes:
+            references = references or dtype.is_ref
+    if references:
+        return [name for name in order if _has_effect(graph, graph.node(name))]
+    return [name for name in order if by_type[graph.node(name).op]]
+
+
 def _has_effect(graph: DataflowGraph, node: Node) -> bool:
     if node.op in _PURE:
         return False
-    if node.is_stateful or node.op in _CHECKS or node.op_def is None:
-        return True
-    return any(graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name))
+    return _is_effect(node) or any(graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name))
+
+
+def _is_effect(node: Node) -> bool:
+    """Whether nodes of the op type are effects, whatever they read."""
+    return node.op not in _PURE and (node.is_stateful or node.op in _CHECKS or node.op_def is None)
 
 
 def _tie_loose_ends(graph: DataflowGraph) -> None:

@@ -25,12 +25,16 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     # Where a branch may be dead, a constant in it must wait for what it was made of, or it would be alive in the dead branch.
     may_be_dead = not graph.op_types.isdisjoint(CONTROL_FLOW)
+    known = {name for name, _ in ctx.values}
     for name in graph.topological_order():
         node = graph.node(name)
-        if node.op == "Const" or not node.output_dtypes or not (node.op in OF_SHAPES or can_evaluate(node)):
+        if node.op == "Const" or not node.output_dtypes:
             continue
         inputs = graph.inputs(name)
-        if not inputs or (len(node.output_dtypes) > 1 and not graph.consumers(name)):
+        # the cheapest question first: it is no for nearly every node
+        if name not in known and (not inputs or graph.node(inputs[0][0]).op != "Const"):
+            continue
+        if not inputs or not (node.op in OF_SHAPES or can_evaluate(node)) or (len(node.output_dtypes) > 1 and not graph.consumers(name)):
             continue
         values = _values(graph, ctx, node, inputs)
         if values is None:

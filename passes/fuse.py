@@ -168,7 +168,8 @@ class _Fuser:
         head = producer if kind == producer.kind and kind != "loop" else consumer
         anchor, axes = head.anchor, head.axes
         plain = kind == "loop" and producer.space == consumer.space and not producer.moves and not consumer.moves
-        if drafts.pending_after(producer, consumer) > MAX_OUTPUTS:
+        settled = drafts.settled(producer, consumer)
+        if drafts.pending_after(producer, consumer, settled) > MAX_OUTPUTS:
             raise _Refused(f"more than {MAX_OUTPUTS} results are needed outside")
         if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
             raise _Refused(f"more than {MAX_INPUTS} inputs")
@@ -179,7 +180,7 @@ class _Fuser:
             raise _Refused(f"a {kind} group does not read through slices or a transpose of the inner dim")
         if not plain:
             self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
-        merged = drafts.merge(producer, consumer, level)
+        merged = drafts.merge(producer, consumer, level, settled)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
         why = " that reads the same" if siblings else ""
         self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}{why}")
@@ -278,8 +279,9 @@ class _Fuser:
         inputs = self.maker.external_inputs({*members, *chosen.copies}, chosen.anchor)
         waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
         uses = [(k, dst, slot) for k, (m, out) in enumerate(outputs) for dst, slot in graph.consumers(m, out) if dst not in inside]
-        followers = [dst for m in members for dst in graph.control_consumers(m) if dst not in inside]
-        to_sink = any(SINK in graph.successors(m) for m in members)
+        leaving = [m for m in members if not graph._succ[m].keys() <= inside]  # what is only taken inside gives nothing to follow
+        followers = [dst for m in leaving for dst in graph.control_consumers(m) if dst not in inside]
+        to_sink = any(SINK in graph._succ[m] for m in leaving)
         last = graph.node(members[-1])
         origin = tuple(dict.fromkeys(user for m in members for user in graph.node(m).origin))
         shapes = tuple(graph.node(m).output_shapes[out] for m, out in outputs)

@@ -128,10 +128,12 @@ def _may_take(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, r
     members = [*taker.members, *taker.copies]
     if not all(drafts.run_together(node, taker.members[-1]) for node in copied):
         return False
-    now = _large_inputs(members, drafts, roles)
-    then = _large_inputs([*members, *copied], drafts, roles)
-    if then > now:
-        return False
+    # what the copied nodes read from outside is all that the group could read more than now
+    if _large_inputs(copied, drafts, roles):
+        now = _large_inputs(members, drafts, roles)
+        then = _large_inputs([*members, *copied], drafts, roles)
+        if then > now:
+            return False
     # a matmul or convolution reads its operands from memory
     return not (taker.anchor and any(src == name for src, _ in drafts.sources[taker.anchor]) and taker.kind in maker.anchor_kinds)
 

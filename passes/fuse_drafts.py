@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.passes.view import CONTROL, SINK, SOURCE
+from tfjit.passes.view import CONTROL, SINK
 
 if TYPE_CHECKING:
     from tfjit.passes.view import DataflowGraph, Node
@@ -114,7 +114,8 @@ class Drafts:
         """Nodes that take a tensor from a node or wait for it."""
         found = self.successors.get(name)
         if found is None:
-            found = self.successors[name] = set(self.graph.successors(name)) - {SINK, SOURCE}
+            found = self.successors[name] = set(self.graph._succ[name])
+            found.discard(SINK)
         return found
 
     def producers(self, draft: Draft) -> Iterable[Draft]:
@@ -133,9 +134,13 @@ class Drafts:
     def settled(self, producer: Draft, consumer: Draft) -> dict[str, int]:
         """Members of a draft that the other one uses -> how many of its members do."""
         found: dict[str, int] = {}
+        pending = producer.pending
         for member in consumer.members:
-            for src in {src for src, _ in self.sources[member]}.union(self.waits[member]):
-                if src in producer.pending:
+            before = {src for src, _ in self.sources[member]}
+            if self.waits[member]:
+                before.update(self.waits[member])
+            for src in before:
+                if src in pending:
                     found[src] = found.get(src, 0) + 1
         return found
 
@@ -149,9 +154,8 @@ class Drafts:
         of = self.of
         return {tensor for tensor in consumer.inputs - producer.inputs if of.get(tensor[0]) is not producer}
 
-    def pending_after(self, producer: Draft, consumer: Draft) -> int:
-        """How many members of the union would have consumers outside it."""
-        settled = self.settled(producer, consumer)
+    def pending_after(self, producer: Draft, consumer: Draft, settled: dict[str, int]) -> int:
+        """How many members of the union would have consumers outside it. settled: of the two."""
         done = sum(1 for member, count in settled.items() if producer.pending[member] == count)
         return len(producer.pending) + len(consumer.pending) - done
 
@@ -172,11 +176,25 @@ class Drafts:
         low, high = (a, b) if a.level <= b.level else (b, a)
         if low.level == high.level:  # neither depends on the other: whatever either needs lies below both
             return low.level
-        if all(p.level < low.level for p in self.producers(high) if p is not low):
+        if self._needs_only_below(high, low):
             return low.level
         if not self._used_by_others(low, high):
             return high.level
         return None
+
+    def _needs_only_below(self, draft: Draft, low: Draft) -> bool:
+        """Whether all that a draft takes anything from, `low` and itself left out, is below `low`."""
+        level, of, sources, waits = low.level, self.of, self.sources, self.waits
+        for member in draft.members:
+            for src, _ in sources[member]:
+                found = of.get(src)
+                if found is not None and found.level >= level and found is not draft and found is not low:
+                    return False
+            for src in waits[member]:
+                found = of.get(src)
+                if found is not None and found.level >= level and found is not draft and found is not low:
+                    return False
+        return True
 
     def delays_nothing(self, producer: Draft, consumer: Draft) -> bool:
         """Whether the union of a draft and one that uses its values waits for no control input that a result needed elsewhere does
@@ -195,9 +213,12 @@ class Drafts:
                 if found is not draft and found is not other:
                     yield src
 
-    def merge(self, a: Draft, b: Draft, level: int) -> Draft:
-        """Make one draft of a draft and one that uses its values; the larger one's object stays and takes the members of the other."""
-        for src, count in self.settled(a, b).items():
+    def merge(self, a: Draft, b: Draft, level: int, settled: dict[str, int]) -> Draft:
+        """Make one draft of a draft and one that uses its values; the larger one's object stays and takes the members of the other.
+
+        settled: of the two.
+        """
+        for src, count in settled.items():
             a.pending[src] -= count
             if not a.pending[src]:
                 del a.pending[src]

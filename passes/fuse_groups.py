@@ -18,6 +18,8 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.fuse_roles import ANCHOR_KINDS, REDUCTIONS
 
 if TYPE_CHECKING:
+    from tfjit.framework.dtypes import DType
+    from tfjit.framework.shape import Shape
     from tfjit.passes.fuse_drafts import Drafts
     from tfjit.passes.fuse_roles import RoleFinder
     from tfjit.passes.view import DataflowGraph
@@ -40,28 +42,36 @@ class GroupMaker:
         self.drafts = drafts
         self.roles = roles
         self._specs: dict[str, NodeSpec] = {}
+        self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
 
     def tensor(self, name: str, slot: int) -> TensorSpec:
         """dtype and shape of a tensor; unknown sizes stand as UNKNOWN."""
         node = self.graph.node(name)
         shape = node.output_shapes[slot]
-        sizes = (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
-        return TensorSpec(node.output_dtypes[slot].base_dtype, sizes)
+        dtype = node.output_dtypes[slot]._base
+        found = self._tensors.get((dtype, shape))
+        if found is None:
+            sizes = (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
+            found = self._tensors[dtype, shape] = TensorSpec(dtype, sizes)
+        return found
 
     def spec(self, name: str) -> NodeSpec:
         """The NodeSpec of a node that is still in the graph."""
         found = self._specs.get(name)
         if found is None:
             node = self.graph.node(name)
-            inputs = tuple(self.tensor(src, slot) for src, slot in self.drafts.sources[name])
-            outputs = tuple(self.tensor(name, k) for k in range(len(node.output_dtypes)))
+            inputs = tuple([self.tensor(src, slot) for src, slot in self.drafts.sources[name]])
+            outputs = tuple([self.tensor(name, k) for k in range(len(node.output_dtypes))])
             found = self._specs[name] = NodeSpec(name, node.op, node.attrs, inputs, outputs, self._parameters(name))
         return found
 
     def _parameters(self, name: str) -> dict[int, np.ndarray]:
+        op = self.graph.node(name).op
+        if op not in _PARAMETERS:
+            return {}
         sources = self.drafts.sources[name]
-        slots = [slot for slot in _PARAMETERS.get(self.graph.node(name).op, ()) if slot < len(sources)]
+        slots = [slot for slot in _PARAMETERS[op] if slot < len(sources)]
         values = {slot: self.roles.value(*sources[slot]) for slot in slots}
         return {slot: value for slot, value in values.items() if value is not None}
 

@@ -41,11 +41,12 @@ class RoleFinder:
         self.graph = graph
         self.ctx = ctx
         self._symbols: dict[tuple[str, int], Any] = {}
+        self._roles: dict[str, Role | None] = {}
 
     def shape(self, name: str, slot: int) -> tuple[int, ...] | None:
         """Static shape of a tensor, None when any of it is unknown."""
-        found = self.graph.node(name).output_shapes[slot]
-        return None if found is None or None in found else tuple(found)
+        found: tuple[int, ...] | None = self.graph.node(name).output_shapes[slot]
+        return None if found is None or None in found else found
 
     def space(self, name: str, slot: int) -> Any:
         """Static shape of a tensor, or a name that tensors share only if their unknown shapes agree."""
@@ -84,7 +85,14 @@ class RoleFinder:
         return self.is_view(name) or costs.is_cheap(self.graph.node(name).op)
 
     def find(self, node: Node) -> Role | None:
-        """The node's role, None for one that no group takes."""
+        """The node's role, None for one that no group takes; found once, in the graph as it was when that was first asked."""
+        try:
+            return self._roles[node.name]
+        except KeyError:
+            role = self._roles[node.name] = self._find(node)
+            return role
+
+    def _find(self, node: Node) -> Role | None:
         op = node.op
         if not node.output_dtypes or any(t.is_ref for t in node.input_dtypes):
             return None

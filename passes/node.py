@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tfjit.framework.dtypes import variant
+
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
@@ -127,6 +129,15 @@ class Node:
     def is_stateful(self) -> bool:
         """Whether the op has state or side effects, so that it may be neither folded nor merged with its like."""
         return self.op_def is not None and self.op_def.is_stateful
+
+    @property
+    def has_variant(self) -> bool:
+        """Whether it takes or gives a variant."""
+        for types in (self.input_dtypes, self.output_dtypes):
+            for dtype in types:
+                if dtype is variant:
+                    return True
+        return False
 
 
 def _node_def(node: Node) -> Message:

@@ -172,8 +172,10 @@ class _Inference:
         if node.name in self.loop_merges:
             self.visit_loop_merge(node, inputs)
             return
+        if self.is_numbers_of_one_shape(node, inputs):
+            return
         merged = self.by_op(node, inputs)
-        if any(dtype.name == "variant" for dtype in (*node.input_dtypes, *node.output_dtypes)):
+        if node.has_variant:
             merged = self.follow_lists(node, inputs, merged)
         self.shapes[node.name] = merged
         self.follow_handles(node, inputs)
@@ -191,6 +193,19 @@ class _Inference:
                     wide = here if wide is _NOTHING else shape_rules.relax(wide, here)
             self.assumed[node.name] = None if wide is _NOTHING else wide
         self.shapes[node.name] = (self.assumed[node.name], ())
+
+    def is_numbers_of_one_shape(self, node: Node, inputs: list[Tensor]) -> bool:
+        """Whether a node is an elementwise one of floating-point tensors of one known shape; its output's is settled then, and there is
+        neither a handle nor a value to follow."""
+        if node.op_def is None or len(node.output_dtypes) != 1 or not node.output_dtypes[0].is_floating or node.name in self.given:
+            return False
+        shapes = self.shapes
+        equal = registry.equal_shape(node.op_def.name, [shapes[src][slot] for src, slot in inputs])
+        if equal is None:
+            return False
+        known = node.output_shapes[0]
+        shapes[node.name] = node.output_shapes if known == equal else (self.merged(node, known, equal),)
+        return True
 
     def by_op(self, node: Node, inputs: list[Tensor]) -> tuple[Shape, ...]:
         """Output shapes by the op's shape function, merged with what the node knew."""

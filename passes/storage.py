@@ -214,7 +214,13 @@ class GraphStorage(nx.MultiDiGraph):
         for dst in succ:
             sources.pop(dst, None)
         self._discount(self._node[n]["node"].op)
-        super().remove_node(n)
+        for dst in succ:
+            if dst != n:
+                del self._pred[dst][n]
+        for src in pred:
+            if src != n:
+                del self._succ[src][n]
+        del self._node[n], self._succ[n], self._pred[n]
         self._num_edges -= gone
 
     def remove_nodes_from(self, nodes: Iterable[str]) -> None:

@@ -37,8 +37,4 @@ def raw_pointer(size: int, address: str) -> str:
 
 def is_supported(dtype: DType) -> bool:
     """Whether kernels can load and store this dtype."""
-    try:
-        expressions.register_type(dtype)
-    except Unsupported:
-        return False
-    return True
+    return expressions.has_register_type(dtype)

@@ -381,6 +381,9 @@ def check(value: Any, attr: AttrDef) -> None:
             raise InvalidArgumentError(
                 None, None, f"AttrValue must not have reference type value of {dtypes.short_name(value)}\n\t for attr '{attr.name}'"
             )
+        for dtype in attr.allowed:
+            if dtype is value:
+                return
         if attr.allowed and value not in attr.allowed:
             _refuse(value, attr)
         return

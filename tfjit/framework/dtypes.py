@@ -312,9 +312,13 @@ def as_dtype(type_value: Any) -> DType:
 
     Raises TypeError for what names no type, as TensorFlow does for `int` and `str`.
     """
+    if type(type_value) is int:  # what nearly every attr of a message says
+        found = _BY_ENUM.get(type_value)
+        if found is not None:
+            return found
     if isinstance(type_value, DType):
         return type_value
-    found: DType | None = None
+    found = None
     if isinstance(type_value, str):
         found = _BY_NAME.get(type_value) or BY_ENUM_NAME.get(type_value)
     elif isinstance(type_value, int):

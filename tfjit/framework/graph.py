@@ -255,11 +255,15 @@ class Graph(GraphScopes):
     def _infer_shapes(
         self, op_def: OpDef, name: str, values: Mapping[str, Any], inputs: tuple[Tensor, ...], num_outputs: int
     ) -> list[Shape]:
+        given = [t._shape for t in inputs]
+        equal = registry.equal_shape(op_def.name, given)
+        if equal is not None:
+            return [equal]
         context = ShapeContext(
             op_def.name,
             name,
             values,
-            [t._shape for t in inputs],
+            given,
             [t._dtype for t in inputs],
             num_outputs,
             lambda i: static_value.constant_value(inputs[i]),

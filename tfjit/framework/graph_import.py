@@ -311,7 +311,7 @@ class Importer:
         full_name = self.names[node_name]
         for other in self.control:
             control[other] = None
-        if any(t is None for t in tensors):
+        if waiting:
             out_shapes: list[Any] = [None if i == 0 else () for i in range(len(out_types))]  # a loop's Merge: value, value_index
         else:
             try:
@@ -438,7 +438,9 @@ def _attrs_of(node: Any, op_def: OpDef) -> tuple[dict[str, Any], dict[str, bytes
     """Attrs of a NodeDef in Python form with defaults filled in, and those messages that our own writing would not give back."""
     values: dict[str, Any] = {}
     raw: dict[str, bytes] | None = None
-    for name, message in node.attr.items():
+    fields = node.attr
+    for name in fields:
+        message = fields[name]
         try:
             value = attr_values.from_proto(message)
         except (InvalidArgumentError, ValueError) as error:

@@ -15,6 +15,7 @@ from tfjit.framework.dtypes import DType
 from tfjit.framework.errors import InternalError, InvalidArgumentError, InvalidGraphError, NotFoundError, OpError
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext as ShapeContext
+from tfjit.framework.shape_context import keeps_equal_shapes
 
 
 class _NoDefault:
@@ -313,6 +314,7 @@ class OpRegistry:
     def __init__(self) -> None:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
+        self._equal_shapes: set[str] = set()
         self._unread: tuple[str, ...] | None = None  # op families not imported yet; None before the list was read
         self._load_lock = threading.RLock()
 
@@ -324,11 +326,14 @@ class OpRegistry:
         self._ops[op_def.name] = op_def
         if shape is not None:
             self._shape_fns[op_def.name] = shape
+            if keeps_equal_shapes(shape):
+                self._equal_shapes.add(op_def.name)
 
     def unregister(self, op_type: str) -> None:
         """Forget an op type, if it is registered. Graphs that use it keep their nodes."""
         self._ops.pop(op_type, None)
         self._shape_fns.pop(op_type, None)
+        self._equal_shapes.discard(op_type)
 
     def lookup(self, op_type: str) -> OpDef | None:
         """The op's definition, or None."""
@@ -365,6 +370,19 @@ class OpRegistry:
     def shape_fn(self, op_type: str) -> ShapeFn | None:
         """The op's shape function, or None."""
         return self._shape_fns.get(op_type)
+
+    def equal_shape(self, op_type: str, inputs: Sequence[Shape]) -> Shape:
+        """The shape of the one output of an elementwise op whose inputs are all known to have it, None otherwise. Most nodes of most graphs
+        need no more of the shape function than that."""
+        if not inputs or op_type not in self._equal_shapes:
+            return None
+        first = inputs[0]
+        if first is None or None in first:
+            return None
+        for other in inputs:
+            if other is not first and other != first:
+                return None
+        return first
 
     def list(self) -> tuple[OpDef, ...]:
         """Every op, by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,21 @@ ConstantShape = Callable[[int], Shape]
 
 def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
+
+
+_Rule = TypeVar("_Rule", bound=Callable[..., Any])
+_EQUAL: set[Callable[..., Any]] = set()
+
+
+def equal_shapes(rule: _Rule) -> _Rule:
+    """Mark a shape function of elementwise ops: of inputs that all have one known shape, its one output has that shape too."""
+    _EQUAL.add(rule)
+    return rule
+
+
+def keeps_equal_shapes(rule: Callable[..., Any]) -> bool:
+    """Whether a shape function is marked so."""
+    return rule in _EQUAL
 
 
 class ShapeContext:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.shape import Shape
-from tfjit.framework.shape_context import ShapeContext
+from tfjit.framework.shape_context import ShapeContext, equal_shapes
 
 Shapes = Sequence[Shape]
 Rule = Callable[[ShapeContext], Shapes]
@@ -19,6 +19,7 @@ def fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
+@equal_shapes
 def unchanged(c: ShapeContext) -> Shapes:
     """The first input's shape."""
     return [c.inputs[0]]
@@ -68,6 +69,7 @@ def handle_to_scalar(c: ShapeContext) -> Shapes:
     return [()] * c.num_outputs
 
 
+@equal_shapes
 def merged(c: ShapeContext) -> Shapes:
     """One output; all inputs have its shape."""
     shape: Shape = None
@@ -76,6 +78,7 @@ def merged(c: ShapeContext) -> Shapes:
     return [shape]
 
 
+@equal_shapes
 def merged_last_first(c: ShapeContext) -> Shapes:
     """As `merged`, in the order in which TensorFlow names sizes in an AddN that does not fit."""
     shape = c.inputs[-1]
@@ -84,6 +87,7 @@ def merged_last_first(c: ShapeContext) -> Shapes:
     return [shape]
 
 
+@equal_shapes
 def broadcast(c: ShapeContext) -> Shapes:
     """The inputs' common broadcast shape."""
     return [c.broadcast(c.inputs[0], c.inputs[1])]

@@ -16,7 +16,7 @@ from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 from tfjit.passes.shapes import TABLE_OPS
 from tfjit.runtime.custom_kernels import custom_kernel
-from tfjit.runtime.op_kernel import find_runtime_kernel, has_variant
+from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
 from tfjit.runtime.write_order import late_writes, shared_reads
 
@@ -403,7 +403,7 @@ class Lowering:
 
     def _kernel(self, node: Node, inputs: list[Value]) -> None:
         runtime = custom_kernel(node) or find_runtime_kernel(node)
-        if runtime is None and has_variant(node):
+        if runtime is None and node.has_variant:
             raise NotStatic(f"{node.name} ({node.op}) moves variants about")
         constants = {
             i: v.root.array.reshape(v.shape) for i, v in enumerate(inputs) if v.root.storage == "const" and v.root.array is not None

@@ -22,7 +22,7 @@ from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.loops import run_loop
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
-from tfjit.runtime.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel, has_variant
+from tfjit.runtime.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import Step, StepEnvironment
 
@@ -437,7 +437,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
     reference = find_reference(op)
-    if reference is not None and has_variant(node):
+    if reference is not None and node.has_variant:
         return _Moved(node, reference)
     if reference is None and find_native(op) is None:
         raise errors.UnimplementedError(

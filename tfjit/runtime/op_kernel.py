@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework import dtypes, errors
+from tfjit.framework import errors
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -168,19 +168,10 @@ def _load() -> None:
 def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     """The runtime kernel of a node, or None."""
     _load()
-    if node.op in _VARIANT_KERNELS and has_variant(node):
+    if node.op in _VARIANT_KERNELS and node.has_variant:
         return _VARIANT_KERNELS[node.op]
     maker = _MAKERS.get(node.op)
     return maker(node) if maker is not None else _KERNELS.get(node.op)
-
-
-def has_variant(node: Node) -> bool:
-    """Whether an input or output of a node is a variant."""
-    for given in (node.input_dtypes, node.output_dtypes):
-        for dtype in given:
-            if dtype is dtypes.variant:
-                return True
-    return False
 
 
 def is_blocking(op_type: str) -> bool:
