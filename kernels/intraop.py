@@ -9,13 +9,15 @@ without the GIL all the time.
 Linux may wake a helper on its caller's own processor, behind the caller, and leave it there for milliseconds while another idles
 (where processors share no cache that it knows of, it looks no further). So a helper says where it runs, and a caller that finds
 it on its own processor bars it from there. And where another process took a helper's processor in the middle of a chunk, so
-that the caller had to wait, it works alone for ten times as long as it waited: a busy machine costs a tenth, not every run.
+that the caller had to wait, it works alone for as long as it waited, twice as long the next time, up to 16 times: an accident
+costs little, and a machine that stays busy a sixteenth, not every run.
 
 State, int64 words, a cache line (8 words) each where threads meet:
 
     0   nchunks << 42 | end << 21 | first of the chunks that nobody has claimed
     8   chunks done
     16  code address, 17 argument block, 18 helpers asked (those of lower number)
+    23  how often of late a helper lost its processor, each job that went well counting against one of them
     24  1 while a caller holds the slot    25  masks of processors: row c allows all but c, 26 rows
     27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29 how much of it is worth a wake-up
     30  ticks until which no helper is asked, 31 how much longer than two chunks a caller may wait before it does so

@@ -298,11 +298,24 @@ release:
   store i64 %end, ptr %last_at
   %waited = sub i64 %end, %ended
   %stalled = icmp sgt i64 %waited, %patience
-  br i1 %stalled, label %resent, label %free
-resent:                                           ; do without helpers ten times as long as that took
-  %long_time = mul i64 %waited, 10
+  %strikes_at = getelementptr i64, ptr %pool, i64 23
+  %strikes = load i64, ptr %strikes_at
+  br i1 %stalled, label %resent, label %content
+resent:                                           ; do without helpers as long as that took, up to 16 times when it goes on so
+  %long_time = shl i64 %waited, %strikes
   %until = add i64 %end, %long_time
   store i64 %until, ptr %shun_at
+  %most = icmp uge i64 %strikes, 4
+  %one_more = add i64 %strikes, 1
+  %struck = select i1 %most, i64 4, i64 %one_more
+  store i64 %struck, ptr %strikes_at
+  br label %free
+content:
+  %clean = icmp eq i64 %strikes, 0
+  br i1 %clean, label %free, label %forgive
+forgive:
+  %one_less = sub i64 %strikes, 1
+  store i64 %one_less, ptr %strikes_at
   br label %free
 free:
   store atomic i64 0, ptr %lock_at seq_cst, align 8
