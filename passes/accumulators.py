@@ -18,7 +18,7 @@ from tfjit.passes.rewrite import tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.stacks import stacks_to_lists
 from tfjit.passes.trim_bodies import trim_loops
-from tfjit.passes.trip_counts import Loop, Tensor, argument, behind_identities, read_loop, value_of
+from tfjit.passes.trip_counts import Counter, Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
 
 _LISTS: Final = frozenset({"TensorListPushBack", "TensorListPopBack", "EmptyTensorList"})
@@ -108,7 +108,7 @@ class _Level:
     def __init__(self, scope: Scope, ctx: PassContext) -> None:
         self.scope, self.ctx, self.graph = scope, ctx, scope.graph
         self.loops: dict[str, Loop] = {}
-        self.positions: dict[str, Tensor] = {}
+        self.numbers: dict[tuple[str, int, int], Tensor] = {}
 
     def run(self) -> None:
         """Rewrite what can be."""
@@ -164,6 +164,8 @@ class _Level:
                 raise _Stays(f"what '{name}' leaves of it is used")
             if emptier.trips is None or emptier.trips > loop.trips:
                 raise _Stays(f"'{name}' may take out more than there is")
+            if not _small(loop) or (emptier.trips and not _small(emptier)):
+                raise _Stays("what counts is too large")
             filled.emptiers.append((emptier, m, pop))
         return filled
 
@@ -292,31 +294,33 @@ class _Level:
 
     def _position(self, loop: Loop) -> Tensor:
         """The number of the iteration, in a body."""
-        found = self.positions.get(loop.name)
-        if found is None:
-            counter = min(loop.counters.values(), key=lambda c: (c.dtype != np.int32, c.step != 1, abs(c.step), c.start != 0, c.number))
-            graph = loop.body.graph
-            arg = indexed(graph, "_Arg")[counter.number]
-            found = (arg.name, 0)
-            if counter.start:
-                found = _node(graph, arg, "Sub", [found, _constant(graph, arg, np.array(counter.start, counter.dtype))])
-            if counter.step == -1:
-                found = _node(graph, arg, "Neg", [found])
-            elif counter.step != 1:
-                found = _node(graph, arg, "FloorDiv", [found, _constant(graph, arg, np.array(counter.step, counter.dtype))])
-            if counter.dtype != np.int32:
-                found = _node(graph, arg, "Cast", [found], {"SrcT": as_dtype(counter.dtype), "DstT": as_dtype("int32")})
-            self.positions[loop.name] = found
-        return found
+        return self._number(loop, 0, 1)
 
     def _popped(self, emptier: Loop, loop: Loop) -> Tensor:
         """The position of the element that an iteration of `emptier` takes of what `loop` pushed."""
-        key = f"{emptier.name} {loop.trips}"
-        found = self.positions.get(key)
+        return self._number(emptier, (loop.trips or 0) - 1, -1)
+
+    def _number(self, loop: Loop, start: int, step: int) -> Tensor:
+        """start + step * the number of the iteration, in a body; made once."""
+        key = loop.name, start, step
+        found = self.numbers.get(key)
         if found is None:
-            graph = emptier.body.graph
-            like = indexed(graph, "_Arg")[min(emptier.counters)]
-            found = self.positions[key] = self._scaled(emptier.body, like, self._position(emptier), (loop.trips or 0) - 1, -1)
+            counter = min(
+                loop.counters.values(), key=lambda c: (c.dtype != np.int32, abs(c.step) != 1, c.step != 1, c.start != 0, c.number)
+            )
+            graph = loop.body.graph
+            arg = indexed(graph, "_Arg")[counter.number]
+            number: Tensor = (arg.name, 0)
+            if counter.dtype != np.int32:
+                number = _node(graph, arg, "Cast", [number], {"SrcT": as_dtype(counter.dtype), "DstT": as_dtype("int32")})
+            if abs(counter.step) == 1:
+                found = self._scaled(loop.body, arg, number, start - step * counter.step * counter.start, step * counter.step)
+            else:
+                if counter.start:
+                    number = _node(graph, arg, "Sub", [number, _constant(graph, arg, np.array(counter.start, np.int32))])
+                number = _node(graph, arg, "FloorDiv", [number, _constant(graph, arg, np.array(counter.step, np.int32))])
+                found = self._scaled(loop.body, arg, number, start, step)
+            self.numbers[key] = found
         return found
 
     def _scaled(self, body: Scope, like: Node, number: Tensor, start: int, step: int) -> Tensor:
@@ -352,6 +356,12 @@ class _Level:
         made.output_shapes = read.output_shapes
         graph.add_control_edge(made.name, loop.name)
         return made.name
+
+
+def _small(loop: Loop) -> list[Counter]:
+    """The counters of a loop of known length whose values are far from the limits of int32."""
+    values = {c: (c.start, c.start + c.step * (loop.trips or 0), c.step) for c in loop.counters.values()}
+    return [counter for counter, reached in values.items() if max(map(abs, reached)) < 1 << 30]
 
 
 def _writes(scope: Scope) -> bool:

@@ -68,6 +68,14 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
         run(graph, ctx)
 
 
+def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Take sums of products out of loops; see passes/loop_sums.py, which is imported when it is first needed."""
+    if not graph.op_types.isdisjoint(WHILES):
+        from tfjit.passes.loop_sums import loop_sums as run
+
+        run(graph, ctx)
+
+
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
     if not graph.op_types.isdisjoint(WHILES):
@@ -105,6 +113,7 @@ GRAPH_PASSES: Final[tuple[Pass, ...]] = (
     size_slices,  # once limits of loops and array shapes are known; before lists: shapes of their elements may follow
     accumulators,  # once the lengths of loops are known; before what looks for lists of known length
     dense_lists,  # once lengths and element shapes are known; behind it more shapes are
+    loop_sums,  # once lists are arrays; before folding: what leaves a loop may be constant
     fold_constants,  # simplify makes constants of constants
     trim_bodies,  # again, for what has become constant
     drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
@@ -124,7 +133,7 @@ REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place"
 OPTIMIZATIONS: Final = frozenset(
     {
         *("functionalize", "trim_bodies", "fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions"),
-        *("size_slices", "accumulators", "dense_lists", "compile_loops", "specialize_bodies", "fuse"),
+        *("size_slices", "accumulators", "dense_lists", "loop_sums", "compile_loops", "specialize_bodies", "fuse"),
     }
 )  # left out at L0
 
