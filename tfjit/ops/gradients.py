@@ -25,8 +25,8 @@ from tfjit.ops.loop_gradients import LoopGradient, LoopGradients, is_loop_switch
 Gradient = Any  # Tensor | IndexedSlices
 
 _RULES: Final = (
-    *("array", "branches", "calls", "control_flow", "linear_algebra", "math", "movement", "nn", "reduction", "state"),
-    *("tensor_array", "tensor_list", "while"),
+    *("array", "branches", "calls", "control_flow", "image", "linear_algebra", "math", "movement", "nn", "quantization", "reduction"),
+    *("state", "tensor_array", "tensor_list", "while"),
 )
 _TRAINABLE: Final = frozenset(
     {
