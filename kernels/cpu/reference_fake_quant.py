@@ -87,15 +87,17 @@ def _check_channels(node: NodeSpec, x: Array, inputs: Arrays) -> None:
 @reference("FakeQuantWithMinMaxVars")
 def _fake_vars(node: NodeSpec, inputs: Arrays) -> Arrays:
     """inputs, min [], max [] -> the same, rounded."""
-    _check_scalars(node, inputs[1:])
-    return (_fake(*inputs, node),)
+    x, low, high = inputs
+    _check_scalars(node, (low, high))
+    return (_fake(x, low, high, node),)
 
 
 @reference("FakeQuantWithMinMaxVarsPerChannel")
 def _fake_channels(node: NodeSpec, inputs: Arrays) -> Arrays:
     """inputs [..., c], min [c], max [c] -> the same, each channel rounded in its own range."""
-    _check_channels(node, inputs[0], inputs[1:])
-    return (_fake(*inputs, node),)
+    x, low, high = inputs
+    _check_channels(node, x, (low, high))
+    return (_fake(x, low, high, node),)
 
 
 def _fake_gradient(node: NodeSpec, gradients: Array, x: Array, low: Array, high: Array, axes: tuple[int, ...]) -> Arrays:
