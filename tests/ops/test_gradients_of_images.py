@@ -17,7 +17,23 @@ BOXES = np.array([[0.1, 0.03, 0.7, 0.83], [0.2, 0.3, 1.2, 0.8], [0.02, 0.01, 0.9
 PATCHES = {"ksizes": [1, 2, 3, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]}
 LOW, HIGH = np.array([-0.2, 0.1, 0.3], np.float32), np.array([0.5, 0.9, 0.6], np.float32)
 
+VOLUME = RNG.standard_normal((2, 2, 3, 3, 2)).astype(np.float32)
+CELL = [RNG.standard_normal(shape).astype(np.float32) for shape in ((12, 2), (12, 2), (5, 8), (2,), (2,), (2,), (8,))]
+
 Program = Callable[[Any, Any], Any]
+
+
+def _pools(m: Any, x: Any) -> Any:
+    attrs = {"ksize": [1, 2, 2, 3, 1], "strides": [1, 1, 2, 1, 1], "padding": "VALID"}
+    return m.raw_ops.MaxPool3D(input=x, **attrs) + m.raw_ops.AvgPool3D(input=x, **attrs)
+
+
+def _sequences(m: Any, x: Any) -> Any:
+    cs, h, w, wci, wcf, wco, b = CELL
+    made = m.raw_ops.BlockLSTM(seq_len_max=np.int64(5), x=x, cs_prev=cs, h_prev=h, w=w, wci=wci, wcf=wcf, wco=wco, b=b, use_peephole=True)
+    return made.h + made.cs
+
+
 PROGRAMS: dict[str, Program] = {
     "bilinear": lambda m, x: m.raw_ops.ResizeBilinear(images=x, size=[7, 4]),
     "bilinear, centres": lambda m, x: m.raw_ops.ResizeBilinear(images=x, size=[7, 4], half_pixel_centers=True),
@@ -27,6 +43,10 @@ PROGRAMS: dict[str, Program] = {
     "crops": lambda m, x: m.raw_ops.CropAndResize(image=x, boxes=BOXES, box_ind=[0, 1, 1], crop_size=[3, 4]),
     "patches": lambda m, x: m.raw_ops.ExtractImagePatches(images=x, padding="SAME", **PATCHES),
     "valid patches": lambda m, x: m.raw_ops.ExtractImagePatches(images=x, padding="VALID", **PATCHES),
+    "argmax": lambda m, x: m.raw_ops.MaxPoolWithArgmax(input=x, ksize=[1, 2, 2, 1], strides=[1, 1, 2, 1], padding="SAME")[0],
+    "pools of volumes": lambda m, x: _pools(m, m.expand_dims(x, 0)),
+    "volumes": lambda m, x: m.raw_ops.Conv3D(input=m.expand_dims(x, 0), filter=VOLUME, strides=[1, 1, 2, 1, 1], padding="SAME"),
+    "sequences": lambda m, x: _sequences(m, m.reshape(x, [5, 12, 3])),
     "fake args": lambda m, x: m.raw_ops.FakeQuantWithMinMaxArgs(inputs=x, min=0.1, max=0.8),
     "fake vars": lambda m, x: m.raw_ops.FakeQuantWithMinMaxVars(inputs=x, min=0.1, max=0.8),
     "fake channels": lambda m, x: m.raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=x, min=LOW, max=HIGH),

@@ -82,6 +82,55 @@ def _avg_pool_grad(op: Operation, grad: Tensor) -> Any:
     return None, raw.AvgPool(value=grad, **_attrs(op, "ksize", "strides", "padding", "data_format"))
 
 
+@RegisterGradient("MaxPoolWithArgmax")
+def _max_pool_with_argmax(op: Operation, grad: Tensor, _: Any) -> Any:
+    options = _attrs(op, "ksize", "strides", "padding", "include_batch_in_index")
+    return raw.MaxPoolGradWithArgmax(input=op.inputs[0], grad=grad, argmax=op.outputs[1], **options)
+
+
+@RegisterGradient("MaxPoolGrad")
+def _max_pool_grad(op: Operation, grad: Tensor) -> Any:
+    x, y, _ = op.inputs
+    second = raw.MaxPoolGradGrad(orig_input=x, orig_output=y, grad=grad, **_attrs(op, "ksize", "strides", "padding", "data_format"))
+    return raw.ZerosLike(x=x), raw.ZerosLike(x=y), second
+
+
+_POOL_3D = ("ksize", "strides", "padding", "data_format")
+
+
+@RegisterGradient("MaxPool3D")
+def _max_pool_3d(op: Operation, grad: Tensor) -> Any:
+    return raw.MaxPool3DGrad(orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **_attrs(op, *_POOL_3D))
+
+
+@RegisterGradient("AvgPool3D")
+def _avg_pool_3d(op: Operation, grad: Tensor) -> Any:
+    return raw.AvgPool3DGrad(orig_input_shape=raw.Shape(input=op.inputs[0]), grad=grad, **_attrs(op, *_POOL_3D))
+
+
+@RegisterGradient("AvgPool3DGrad")
+def _avg_pool_3d_grad(op: Operation, grad: Tensor) -> Any:
+    return None, raw.AvgPool3D(input=grad, **_attrs(op, *_POOL_3D))
+
+
+def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
+    names = ("seq_len_max", "x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
+    outputs = dict(zip(("i", "cs", "f", "o", "ci", "co", "h"), op.outputs))
+    given = dict(zip(names, op.inputs))
+    found = getattr(raw, op_type)(**given, **outputs, cs_grad=grads[1], h_grad=grads[6], use_peephole=op.get_attr("use_peephole"))
+    return [None, *found]
+
+
+@RegisterGradient("BlockLSTM")
+def _block_lstm_v1(op: Operation, *grads: Any) -> Any:
+    return _block_lstm(op, grads, "BlockLSTMGrad")
+
+
+@RegisterGradient("BlockLSTMV2")
+def _block_lstm_v2(op: Operation, *grads: Any) -> Any:
+    return _block_lstm(op, grads, "BlockLSTMGradV2")
+
+
 @RegisterGradient("BiasAdd")
 def _bias_add(op: Operation, grad: Tensor) -> Any:
     return grad, raw.BiasAddGrad(out_backprop=grad, data_format=op.get_attr("data_format"))
