@@ -110,6 +110,38 @@ def test_step_by_step() -> None:
     run(build, True)
 
 
+@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
+def test_a_loop_of_ones_own(v2: bool) -> None:
+    def build(m: Any, c: Any, x: Any) -> Any:
+        cell, lengths = c.LSTMCell(2), m.constant([3, 1, 2])
+        rows = m.TensorArray(m.float32, TIME, clear_after_read=False).unstack(m.transpose(x, [1, 0, 2]))
+
+        def plain(time: Any, output: Any, state: Any, _: Any) -> Any:
+            state = cell.zero_state(BATCH, m.float32) if output is None else state
+            done = m.greater_equal(time, lengths)
+            row = m.cond(m.reduce_all(done), lambda: m.zeros([BATCH, DEPTH]), lambda: rows.read(time))
+            return done, row, state, output, None
+
+        def emitting(time: Any, output: Any, state: Any, loop_state: Any) -> Any:
+            if output is None:
+                return (
+                    m.greater_equal(time, lengths),
+                    x[:, 0],
+                    cell.zero_state(BATCH, m.float32),
+                    (m.zeros([]), m.zeros([2, 1])),
+                    m.ones([BATCH]),
+                )
+            emit = (m.reduce_sum(output, 1), m.reshape(output, [BATCH, 2, 1]))
+            return m.greater_equal(time, lengths), x[:, 1] * output[:, :1], state, emit, loop_state * 2.0
+
+        outputs, state, nothing = m.nn.raw_rnn(cell, plain)
+        assert nothing is None
+        (sums, columns), last, loop_state = m.nn.raw_rnn(cell, emitting, scope="again")
+        return [outputs.stack() * 1.0, state, sums.stack() * 1.0, columns.stack() * 1.0, last, loop_state * 1.0]
+
+    run(build, v2)
+
+
 def test_a_cell_of_ones_own_and_variables_that_are_shared() -> None:
     def build(m: Any, c: Any, x: Any) -> Any:
         class Gate(c.RNNCell):  # type: ignore[misc]
