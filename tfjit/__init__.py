@@ -45,6 +45,16 @@ _HOMES = {
         "FixedLenFeature FixedLenSequenceFeature decode_csv decode_raw parse_example parse_single_example string_to_hash_bucket "
         "string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
     ),
+    "tfjit.client.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
+    "tfjit.client.sparse": (
+        "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
+        "sparse_reduce_sum sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_split "
+        "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose"
+    ),
+    "tfjit.client.strings": (
+        "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor string_join=join string_split "
+        "string_strip=strip substr unicode_transcode"
+    ),
     "tfjit.client.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader",
     "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.client.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
@@ -94,6 +104,8 @@ _MODULES = {
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.record_files",
     "saved_model": "tfjit.client.saved_model",
+    "sparse": "tfjit.client.sparse",
+    "strings": "tfjit.client.strings",
     "summary": "tfjit.client.summary",
     "train": "tfjit.client.train",
 }
@@ -110,7 +122,6 @@ _MISSING = {
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner variable_axis_size_partitioner"
     ),
-    "sparse tensors": "SparseTensor SparseTensorValue sparse sparse_placeholder",
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",

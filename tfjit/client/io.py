@@ -11,6 +11,7 @@ from tfjit.client.parsing import (
     parse_single_example,
 )
 from tfjit.client.record_files import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+from tfjit.client.strings import decode_base64, decode_compressed, encode_base64, parse_tensor, serialize_tensor
 
 __all__ = [
     "FixedLenFeature",
@@ -18,9 +19,14 @@ __all__ = [
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordWriter",
+    "decode_base64",
+    "decode_compressed",
     "decode_csv",
     "decode_raw",
+    "encode_base64",
     "parse_example",
     "parse_single_example",
+    "parse_tensor",
+    "serialize_tensor",
     "tf_record_iterator",
 ]

@@ -26,7 +26,7 @@ Gradient = Any  # Tensor | IndexedSlices
 
 _RULES: Final = (
     *("array", "branches", "calls", "control_flow", "image", "linear_algebra", "math", "movement", "nn", "quantization", "reduction"),
-    *("state", "tensor_array", "tensor_list", "while"),
+    *("sparse", "state", "tensor_array", "tensor_list", "while"),
 )
 _TRAINABLE: Final = frozenset(
     {

@@ -43,9 +43,18 @@ from tfjit.ops.normalization import (
     zero_fraction,
 )
 from tfjit.ops.pooling import avg_pool, avg_pool2d, avg_pool3d, max_pool, max_pool2d, max_pool3d, max_pool_with_argmax
+from tfjit.ops.sampling import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
 from tfjit.ops.space import batch_to_space, depth_to_space, space_to_batch, space_to_depth
 
 __all__ = [
+    "all_candidate_sampler",
     "atrous_conv2d",
     "avg_pool",
     "avg_pool2d",
@@ -53,6 +62,7 @@ __all__ = [
     "batch_normalization",
     "batch_to_space",
     "bias_add",
+    "compute_accidental_hits",
     "conv1d",
     "conv2d",
     "conv2d_backprop_filter",
@@ -68,15 +78,18 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "fixed_unigram_candidate_sampler",
     "fused_batch_norm",
     "gelu",
     "in_top_k",
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "learned_unigram_candidate_sampler",
     "local_response_normalization",
     "log_sigmoid",
     "log_softmax",
+    "log_uniform_candidate_sampler",
     "lrn",
     "max_pool",
     "max_pool2d",
@@ -102,6 +115,7 @@ __all__ = [
     "swish",
     "tanh",
     "top_k",
+    "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits",
     "xw_plus_b",
     "zero_fraction",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.framework.random_seed import get_seed
 from tfjit.framework.shape_context import ShapeContext
+from tfjit.ops.apply import call
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes
 
@@ -119,3 +124,71 @@ register_op(
     stateful=True,
     shape=_candidates,
 )
+
+
+def _sampled(
+    op: str, true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None, name: str | None, **more: Any
+) -> Any:
+    first, second = get_seed(seed)
+    seeds = {"seed": first or 0, "seed2": second or 0}
+    return call(op, name, true_classes=true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, **seeds, **more)
+
+
+def uniform_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the candidates); all classes are as likely."""
+    return _sampled("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def log_uniform_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max + 1)."""
+    return _sampled("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def learned_unigram_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """As `uniform_candidate_sampler`; classes are as likely as they were true in earlier runs."""
+    return _sampled("LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def fixed_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    vocab_file: str = "",
+    distortion: float = 1.0,
+    num_reserved_ids: int = 0,
+    num_shards: int = 1,
+    shard: int = 0,
+    unigrams: Sequence[float] = (),
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights, to the power `distortion`, say."""
+    more = {"vocab_file": vocab_file, "distortion": distortion, "num_reserved_ids": num_reserved_ids, "num_shards": num_shards}
+    more |= {"shard": shard, "unigrams": list(unigrams), "range_max": range_max}
+    return _sampled("FixedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, **more)
+
+
+def all_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+) -> Any:
+    """All classes: what tests put in another sampler's place."""
+    return _sampled("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
+
+
+def compute_accidental_hits(
+    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+) -> tuple[Any, Any, Any]:
+    """(rows, positions among the candidates, lowest float32) of the true classes that were drawn."""
+    first, second = get_seed(seed)
+    seeds = {"seed": first or 0, "seed2": second or 0}
+    op = "ComputeAccidentalHits"
+    found = call(op, name, true_classes=true_classes, sampled_candidates=sampled_candidates, num_true=num_true, **seeds)
+    return tuple(found)

@@ -1,0 +1,349 @@
+"""`tfjit.sparse`: functions of sparse tensors, with TensorFlow 1's names and argument names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit import ops
+from tfjit.client.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.operation import Tensor
+from tfjit.ops.apply import call, tensor
+from tfjit.ops.convert import convert_to_tensor
+
+__all__ = [
+    "SparseTensor",
+    "SparseTensorValue",
+    "add",
+    "concat",
+    "expand_dims",
+    "fill_empty_rows",
+    "from_dense",
+    "mask",
+    "matmul",
+    "maximum",
+    "merge",
+    "minimum",
+    "placeholder",
+    "reduce_max",
+    "reduce_sum",
+    "reorder",
+    "reset_shape",
+    "reshape",
+    "retain",
+    "slice",
+    "softmax",
+    "sparse_dense_matmul",
+    "split",
+    "to_dense",
+    "to_indicator",
+    "transpose",
+]
+
+placeholder = sparse_placeholder
+
+
+def _sparse(value: Any) -> SparseTensor:
+    """A SparseTensor. Raises TypeError for what is none."""
+    if not isinstance(value, (SparseTensor, SparseTensorValue)):
+        raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
+    return SparseTensor.from_value(value)
+
+
+def to_dense(sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None) -> Tensor:
+    """The dense tensor, with `default_value` (zero, or an empty string) where no value is."""
+    sp = _sparse(sp_input)
+    default = default_value if default_value is not None else (b"" if sp.dtype == dtypes.string else 0)
+    return sparse_to_dense(sp.indices, sp.dense_shape, sp.values, convert_to_tensor(default, dtype=sp.dtype), validate_indices, name)
+
+
+def sparse_to_dense(
+    sparse_indices: Any,
+    output_shape: Any,
+    sparse_values: Any,
+    default_value: Any = 0,
+    validate_indices: bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """A dense tensor of `output_shape` with `sparse_values` at `sparse_indices` (a scalar, [n] or [n, rank])."""
+    return tensor(
+        "SparseToDense",
+        name,
+        sparse_indices=sparse_indices,
+        output_shape=output_shape,
+        sparse_values=sparse_values,
+        default_value=default_value,
+        validate_indices=validate_indices,
+    )
+
+
+def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+    """The elements that are not zero."""
+    with name_scope(name, "dense_to_sparse", [tensor]):
+        dense = convert_to_tensor(tensor)
+        zero = convert_to_tensor(b"" if dense.dtype.base_dtype == dtypes.string else 0, dtype=dense.dtype.base_dtype)
+        indices = ops.where(ops.not_equal(dense, zero))
+        return SparseTensor(indices, ops.gather_nd(dense, indices), ops.shape(dense, out_type=dtypes.int64))
+
+
+def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """The same tensor with its indices in the order of rows."""
+    sp = _sparse(sp_input)
+    indices, values = call("SparseReorder", name, input_indices=sp.indices, input_values=sp.values, input_shape=sp.dense_shape)
+    return SparseTensor(indices, values, sp.dense_shape)
+
+
+def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+    """The same values in another dense shape; one size may be -1."""
+    sp = _sparse(sp_input)
+    wanted = convert_to_tensor(shape, dtype=dtypes.int64)
+    indices, dense = call("SparseReshape", name, input_indices=sp.indices, input_shape=sp.dense_shape, new_shape=wanted)
+    return SparseTensor(indices, sp.values, dense)
+
+
+def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None) -> SparseTensor:
+    """A new axis of size 1. Raises ValueError where the rank is not known."""
+    sp = _sparse(sp_input)
+    sizes = sp.get_shape()
+    if sizes.rank is None:
+        raise ValueError("expand_dims needs a SparseTensor of known rank")
+    place = -1 if axis is None else axis
+    place = place + sizes.rank + 1 if place < 0 else place
+    with name_scope(name, "expand_dims", [sp.values]):
+        new = ops.concat([sp.dense_shape[:place], ops.ones([1], dtypes.int64), sp.dense_shape[place:]], 0)
+        return reshape(sp, new)
+
+
+def transpose(sp_input: Any, perm: Sequence[int] | None = None, name: str | None = None) -> SparseTensor:
+    """Axes in another order, reversed where none is given."""
+    sp = _sparse(sp_input)
+    with name_scope(name, "SparseTranspose", [sp.values]):
+        order = list(perm) if perm is not None else ops.range(ops.size(sp.dense_shape) - 1, -1, -1)
+        moved = SparseTensor(ops.gather(sp.indices, order, axis=1), sp.values, ops.gather(sp.dense_shape, order))
+        return reorder(moved)
+
+
+def concat(axis: int, sp_inputs: Sequence[Any], name: str | None = None) -> SparseTensor:
+    """Sparse tensors side by side along an axis; other sizes must be equal."""
+    inputs = [_sparse(sp) for sp in sp_inputs]
+    if len(inputs) == 1:
+        return inputs[0]
+    found = call(
+        "SparseConcat",
+        name,
+        indices=[sp.indices for sp in inputs],
+        values=[sp.values for sp in inputs],
+        shapes=[sp.dense_shape for sp in inputs],
+        concat_dim=axis,
+    )
+    return SparseTensor(*found)
+
+
+def split(
+    sp_input: Any = None, num_split: int | None = None, axis: Any = None, name: str | None = None, keyword_required: Any = None
+) -> list[SparseTensor]:
+    """`num_split` parts along an axis; the first are longer by one where the size is no multiple. Raises ValueError without arguments."""
+    if sp_input is None or num_split is None or axis is None:
+        raise ValueError("sp_input, num_split and axis are required")
+    sp = _sparse(sp_input)
+    place = convert_to_tensor(axis, dtype=dtypes.int64)
+    found = call("SparseSplit", name, split_dim=place, indices=sp.indices, values=sp.values, shape=sp.dense_shape, num_split=num_split)
+    return [SparseTensor(*parts) for parts in zip(*found, strict=True)]
+
+
+def slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+    """The part from `start` of `size`, which ends where the tensor does."""
+    sp = _sparse(sp_input)
+    bounds = [convert_to_tensor(value, dtype=dtypes.int64) for value in (start, size)]
+    found = call("SparseSlice", name, indices=sp.indices, values=sp.values, shape=sp.dense_shape, start=bounds[0], size=bounds[1])
+    return SparseTensor(*found)
+
+
+def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+    """The values for which `to_retain`, bool [n], is true."""
+    sp = _sparse(sp_input)
+    kept = ops.reshape(ops.where(convert_to_tensor(to_retain)), [-1])
+    return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
+
+
+def reset_shape(sp_input: Any, new_shape: Any) -> SparseTensor:
+    """The same values in a dense shape of the same rank that holds them."""
+    sp = _sparse(sp_input)
+    return SparseTensor(sp.indices, sp.values, convert_to_tensor(new_shape, dtype=dtypes.int64))
+
+
+def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
+    """(the tensor with `default_value` at the beginning of each empty row, which rows were empty)"""
+    sp = _sparse(sp_input)
+    default = convert_to_tensor(default_value, dtype=sp.dtype)
+    found = call("SparseFillEmptyRows", name, indices=sp.indices, values=sp.values, dense_shape=sp.dense_shape, default_value=default)
+    return SparseTensor(found[0], found[1], sp.dense_shape), found[2]
+
+
+def add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
+    """The sum: sparse of two sparse tensors, dense where one is dense. Sums smaller than the threshold are left out."""
+    kinds = (SparseTensor, SparseTensorValue)
+    if not isinstance(a, kinds) and not isinstance(b, kinds):
+        raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
+    if isinstance(a, kinds) and isinstance(b, kinds):
+        x, y = _sparse(a), _sparse(b)
+        limit = threshold if threshold is not None else thresh if thresh is not None else 0
+        real = x.dtype.real_dtype if x.dtype.is_complex else x.dtype
+        found = call(
+            "SparseAdd",
+            None,
+            a_indices=x.indices,
+            a_values=x.values,
+            a_shape=x.dense_shape,
+            b_indices=y.indices,
+            b_values=y.values,
+            b_shape=y.dense_shape,
+            thresh=convert_to_tensor(limit, dtype=real.base_dtype),
+        )
+        return SparseTensor(*found)
+    sp, dense = (_sparse(a), b) if isinstance(a, kinds) else (_sparse(b), a)
+    return tensor("SparseTensorDenseAdd", None, a_indices=sp.indices, a_values=sp.values, a_shape=sp.dense_shape, b=dense)
+
+
+def sparse_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None) -> Tensor:
+    """The product of a sparse and a dense matrix."""
+    sp = _sparse(sp_a)
+    with name_scope(name, "SparseTensorDenseMatMul", [sp.indices, sp.values, b]) as scope:
+        return tensor(
+            "SparseTensorDenseMatMul",
+            scope,
+            a_indices=sp.indices,
+            a_values=sp.values,
+            a_shape=sp.dense_shape,
+            b=convert_to_tensor(b, name="b"),
+            adjoint_a=adjoint_a,
+            adjoint_b=adjoint_b,
+        )
+
+
+matmul = sparse_dense_matmul
+
+
+def _reduction(op: str, sp_input: Any, axis: Any, keepdims: bool | None) -> Tensor:
+    sp = _sparse(sp_input)
+    axes = axis if axis is not None else ops.range(ops.size(sp.dense_shape))
+    found = convert_to_tensor(axes, dtype=dtypes.int32)
+    return tensor(
+        op,
+        None,
+        input_indices=sp.indices,
+        input_values=sp.values,
+        input_shape=sp.dense_shape,
+        reduction_axes=found,
+        keep_dims=bool(keepdims),
+    )
+
+
+def reduce_sum(
+    sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
+) -> Tensor:
+    """The sum along axes (all where none is given), dense."""
+    return _reduction("SparseReduceSum", sp_input, axis if axis is not None else reduction_axes, keepdims or keep_dims)
+
+
+def reduce_max(
+    sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
+) -> Tensor:
+    """The largest value along axes (all where none is given), dense; zero where no value is."""
+    return _reduction("SparseReduceMax", sp_input, axis if axis is not None else reduction_axes, keepdims or keep_dims)
+
+
+def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """Softmax of the values of each row, as if there were no others."""
+    sp = _sparse(sp_input)
+    return sp.with_values(tensor("SparseSoftmax", name, sp_indices=sp.indices, sp_values=sp.values, sp_shape=sp.dense_shape))
+
+
+def _extreme(op: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
+    a, b = _sparse(sp_a), _sparse(sp_b)
+    indices, values = call(
+        op,
+        name,
+        a_indices=a.indices,
+        a_values=a.values,
+        a_shape=a.dense_shape,
+        b_indices=b.indices,
+        b_values=b.values,
+        b_shape=b.dense_shape,
+    )
+    return SparseTensor(indices, values, a.dense_shape)
+
+
+def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The larger of two at each place, where what is missing is zero."""
+    return _extreme("SparseSparseMaximum", sp_a, sp_b, name)
+
+
+def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The smaller of two at each place, where what is missing is zero."""
+    return _extreme("SparseSparseMinimum", sp_a, sp_b, name)
+
+
+def merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False) -> SparseTensor:
+    """Values at the places that the ids name along a last axis of `vocab_size`."""
+    ids, values = _sparse(sp_ids), _sparse(sp_values)
+    with name_scope(name, "SparseMerge", [ids.values, values.values]):
+        columns = ops.expand_dims(ops.cast(ids.values, dtypes.int64), 1)
+        indices = ops.concat([ids.indices[:, :-1], columns], 1)
+        size = ops.reshape(ops.cast(convert_to_tensor(vocab_size), dtypes.int64), [1])
+        merged = SparseTensor(indices, values.values, ops.concat([ids.dense_shape[:-1], size], 0))
+        return merged if already_sorted else reorder(merged)
+
+
+def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
+    """bool [..., vocab_size]: which ids are in each row."""
+    sp = _sparse(sp_input)
+    with name_scope(name, "SparseToIndicator", [sp.values]):
+        there = sp.with_values(ops.fill(ops.shape(sp.values), True))
+        return to_dense(merge(sp, there, vocab_size), default_value=False, validate_indices=False)
+
+
+def mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
+    """IndexedSlices without the rows that `mask_indices` names."""
+    from tfjit.framework.indexed_slices import IndexedSlices
+
+    with name_scope(name, "sparse_mask", [a.values, a.indices]):
+        kept, places = ops.setdiff1d(a.indices, convert_to_tensor(mask_indices))
+        return IndexedSlices(ops.gather(a.values, places), kept, a.dense_shape)
+
+
+sparse_add = add
+sparse_concat = concat
+sparse_fill_empty_rows = fill_empty_rows
+sparse_mask = mask
+sparse_maximum = maximum
+sparse_merge = merge
+sparse_minimum = minimum
+sparse_reduce_max = reduce_max
+sparse_reduce_sum = reduce_sum
+sparse_reorder = reorder
+sparse_reset_shape = reset_shape
+sparse_reshape = reshape
+sparse_retain = retain
+sparse_slice = slice
+sparse_softmax = softmax
+
+
+def sparse_split(
+    keyword_required: Any = None,
+    sp_input: Any = None,
+    num_split: int | None = None,
+    axis: Any = None,
+    name: str | None = None,
+    split_dim: Any = None,
+) -> list[SparseTensor]:
+    """`split`, by keywords only."""
+    return split(sp_input, num_split, axis if axis is not None else split_dim, name)
+
+
+sparse_tensor_dense_matmul = sparse_dense_matmul
+sparse_tensor_to_dense = to_dense
+sparse_to_indicator = to_indicator
+sparse_transpose = transpose

@@ -1,0 +1,192 @@
+"""`tfjit.strings`: functions of string tensors, with TensorFlow 1's names and argument names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.client.parsing import string_to_hash_bucket as to_hash_bucket
+from tfjit.client.parsing import string_to_hash_bucket_fast as to_hash_bucket_fast
+from tfjit.client.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
+from tfjit.client.parsing import string_to_number as to_number
+from tfjit.client.sparse_tensors import SparseTensor
+from tfjit.framework import dtypes
+from tfjit.framework.operation import Tensor
+from tfjit.ops.apply import call, tensor
+from tfjit.ops.convert import convert_to_tensor
+
+__all__ = [
+    "as_string",
+    "format",
+    "join",
+    "length",
+    "lower",
+    "regex_full_match",
+    "regex_replace",
+    "split",
+    "strip",
+    "substr",
+    "to_hash_bucket",
+    "to_hash_bucket_fast",
+    "to_hash_bucket_strong",
+    "to_number",
+    "unicode_script",
+    "unicode_transcode",
+    "unsorted_segment_join",
+    "upper",
+]
+
+
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """Each element as text, in the forms of printf."""
+    return tensor("AsString", name, input=input, precision=precision, scientific=scientific, shortest=shortest, width=width, fill=fill)
+
+
+def format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
+    """The template with each placeholder replaced by the summary of a tensor."""
+    values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    return tensor("StringFormat", name, inputs=list(values), template=template, placeholder=placeholder, summarize=summarize)
+
+
+def join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
+    """String tensors joined element by element; scalars go with every element."""
+    return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
+
+
+def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """Bytes, or characters of UTF-8 ("UTF8_CHAR"), of each string, int32."""
+    return tensor("StringLength", name, input=input, unit=unit)
+
+
+def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """Small letters: of ASCII, or of all Unicode where encoding is "utf-8"."""
+    return tensor("StringLower", name, input=input, encoding=encoding)
+
+
+def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """Capital letters: of ASCII, or of all Unicode where encoding is "utf-8"."""
+    return tensor("StringUpper", name, input=input, encoding=encoding)
+
+
+def strip(input: Any, name: str | None = None) -> Tensor:
+    """Without white space at both ends."""
+    return tensor("StringStrip", name, input=input)
+
+
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+    """Whether the pattern matches each whole string."""
+    if isinstance(pattern, (str, bytes)):
+        return tensor("StaticRegexFullMatch", name, input=input, pattern=pattern)
+    return tensor("RegexFullMatch", name, input=input, pattern=pattern)
+
+
+def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
+    """What the pattern matches replaced by `rewrite`, in which \\1 to \\9 stand for groups; only the first match without replace_global."""
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        return tensor("StaticRegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+    return tensor("RegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+
+
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """`len` bytes (or characters, unit "UTF8_CHAR") from `pos` on; a negative place counts from the end."""
+    start = convert_to_tensor(pos)
+    return tensor("Substr", name, input=input, pos=start, len=convert_to_tensor(len, dtype=start.dtype.base_dtype), unit=unit)
+
+
+def string_split(
+    source: Any = None,
+    sep: Any = None,
+    skip_empty: bool = True,
+    delimiter: Any = None,
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> SparseTensor:
+    """The pieces of each string between any of the separator's bytes (a space where none is given), as a sparse matrix.
+
+    Raises ValueError for a result_type other than SparseTensor.
+    """
+    if result_type != "SparseTensor":
+        raise ValueError(f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not supported yet")
+    given = sep if sep is not None else delimiter if delimiter is not None else " "
+    text = convert_to_tensor(source, dtype=dtypes.string)
+    cut = convert_to_tensor(given, dtype=dtypes.string)
+    return SparseTensor(*call("StringSplit", name, input=text, delimiter=cut, skip_empty=skip_empty))
+
+
+def split(
+    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None, name: str | None = None
+) -> SparseTensor:
+    """The pieces of each string of a vector between separators, or between white space where none is given, as a sparse matrix.
+
+    Raises ValueError for a result_type other than SparseTensor.
+    """
+    if result_type != "SparseTensor":
+        raise ValueError(f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not supported yet")
+    text = convert_to_tensor(input if input is not None else source, dtype=dtypes.string)
+    cut = convert_to_tensor("" if sep is None else sep, dtype=dtypes.string)
+    return SparseTensor(*call("StringSplitV2", name, input=text, sep=cut, maxsplit=maxsplit))
+
+
+def unicode_transcode(
+    input: Any,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Strings in another encoding: UTF-8, UTF-16-BE or UTF-32-BE."""
+    return tensor(
+        "UnicodeTranscode",
+        name,
+        input=input,
+        input_encoding=input_encoding,
+        output_encoding=output_encoding,
+        errors=errors,
+        replacement_char=replacement_char,
+        replace_control_characters=replace_control_characters,
+    )
+
+
+def unicode_script(input: Any, name: str | None = None) -> Tensor:
+    """The number of each code point's script."""
+    return tensor("UnicodeScript", name, input=input)
+
+
+def unsorted_segment_join(inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None) -> Tensor:
+    """The strings of each segment in one."""
+    return tensor("UnsortedSegmentJoin", name, inputs=inputs, segment_ids=segment_ids, num_segments=num_segments, separator=separator)
+
+
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
+    """Strings in the Base64 that is safe in URLs."""
+    return tensor("EncodeBase64", name, input=input, pad=pad)
+
+
+def decode_base64(input: Any, name: str | None = None) -> Tensor:
+    """The strings of Base64. Its run raises InvalidArgumentError for what is none."""
+    return tensor("DecodeBase64", name, input=input)
+
+
+def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
+    """A tensor as a serialized TensorProto."""
+    return call("SerializeTensor", name, tensor=tensor)
+
+
+def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+    """The tensor of a serialized TensorProto. Its run raises InvalidArgumentError for another dtype."""
+    return tensor("ParseTensor", name, serialized=serialized, out_type=dtypes.as_dtype(out_type))
+
+
+def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
+    """Strings that ZLIB or GZIP packed."""
+    return tensor("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)
