@@ -173,7 +173,7 @@ _UNORDERED = ("has inputs from different frames. The input", "has more than one 
 def cause(error: Exception) -> str:
     """The line that says what is wrong."""
     lines = str(error).split("\n\nOriginal")[0].splitlines()
-    return [line for line in lines if line.strip() and not line.startswith(("\t [[", "Node:", "Detected"))][-1]
+    return [line for line in lines if line.strip() and not line.startswith(("\t [[", "Node:", "Detected", "Hint:"))][-1]
 
 
 @pytest.mark.parametrize("disabled", ["", "functionalize"])

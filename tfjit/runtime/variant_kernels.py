@@ -16,6 +16,7 @@ from tfjit.runtime.optional_kernels import Optional
 from tfjit.runtime.tensor_arrays import invalid, shape_text
 from tfjit.runtime.tensor_list_kernels import as_list, as_rows, seen
 from tfjit.runtime.tensor_lists import TensorList, add_lists, zero_element
+from tfjit.runtime.tensor_maps import TensorMap
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -88,6 +89,8 @@ def push_back_batch(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _zeros_like(value: Any) -> Any:
+    if isinstance(value, TensorMap):
+        return TensorMap()
     if value is None:
         return None
     if isinstance(value, Optional):
