@@ -151,6 +151,10 @@ class RoleFinder:
         shape = self.shape(node.name, 0)
         if shape is None or not prod(shape) or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16"):
             return None
+        if node.op == "MatMul" and 1 in shape:
+            known = {1} if self.value(*self.graph.inputs(node.name)[1]) is not None else set()
+            if shape[1] == 1 or (shape[0] == 1 and 1 not in known):
+                return None  # a kernel of its own, which reads the matrix as it lies
         layout = node.attrs.get("data_format", b"NHWC")
         if layout not in (b"NHWC", "NHWC"):
             return None

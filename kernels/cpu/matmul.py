@@ -15,6 +15,7 @@ from tfjit.kernels.cpu.call_builder import CallBuilder
 from tfjit.kernels.cpu.driver import part_table, write_panels, write_shares, write_words
 from tfjit.kernels.cpu.epilogue import Epilogue, EpilogueText, Pattern, epilogue_ns, epilogue_text, epilogue_words, run_rows
 from tfjit.kernels.cpu.matmul_other import other_call
+from tfjit.kernels.cpu.matvec import is_matvec, matvec_call
 from tfjit.kernels.cpu.packing import MatrixLayout, PanelPlan, depth_blocks, flat, pack_at_run_time, plan_in_place, plan_panels
 from tfjit.kernels.cpu.sharing import shares
 from tfjit.kernels.cpu.tiles import IN_PLACE_HEIGHT, KINDS, Tile, cover, row_limit, tile_of
@@ -259,6 +260,8 @@ def _matmul(node: NodeSpec) -> NativeCall:
     transpose_a, transpose_b = _attr(node.attrs, "transpose_a"), _attr(node.attrs, "transpose_b")
     if node.inputs[0].dtype not in KINDS:
         return other_call(node, (transpose_a, transpose_b), conjugated=False)
+    if is_matvec(node, node.constants):
+        return matvec_call(node)
     return matmul_call(node.inputs[:2], transpose_a=transpose_a, transpose_b=transpose_b, constants=node.constants)
 
 
