@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import tfjit
 from tfjit.framework import errors
@@ -54,10 +57,11 @@ def divisions(ours: tfjit.Session) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def check(
-    build: Callable[..., Sequence[Any]], *feeds: np.ndarray, threads: int = 2, parts: int = 2, exact: bool = True
+    build: Callable[..., Sequence[Any]], *feeds: np.ndarray, threads: int = 2, parts: int | None = 2, exact: bool = True
 ) -> list[tuple[str, ...]]:
-    """Run a graph in TensorFlow, in tfjit on one thread and on several. parts: of its division, 0 for none. Returns nodes divided.
+    """Run a graph in TensorFlow, in tfjit on one thread and on several. Returns nodes divided.
 
+    parts: of its division, 0 for none, None for any number of divisions.
     exact: the same bits on any number of threads. Products of a few rows are summed up in another order than those of many.
     """
     with tf.Graph().as_default() as graph:
@@ -74,7 +78,7 @@ def check(
                 np.testing.assert_allclose(a, c, 1e-4, 1e-5)
         divided = divisions(ours)
         assert not divisions(whole)
-    assert [count for count, _ in divided] == ([parts] if parts else [])
+    assert parts is None or [count for count, _ in divided] == ([parts] if parts else [])
     return [nodes for _, nodes in divided]
 
 
@@ -271,3 +275,64 @@ def test_it_is_explained_and_measured() -> None:
         assert "rows divided into 2 parts" in str(found)
         assert found.as_json()["divisions"][0]["parts"] == 2
         assert all(node.chunks == 2 for node in found.nodes if node.op in ("MatMul", "_Fused"))
+
+
+class _Writer:
+    """Random programs over three arrays [rows, 4], most of whose steps keep rows apart."""
+
+    def __init__(self, seed: int, mixing: float) -> None:
+        self.rng, self.mixing = random.Random(seed), mixing
+
+    def expression(self, values: Sequence[Any], i: Any, x: Any) -> Any:
+        a, b = self.rng.choice(values), self.rng.choice([*values, x])
+        if self.rng.random() < self.mixing:
+            return [a[::-1] * 0.5, a - tf.reduce_mean(b, 0), tf.roll(a, 1, 0), tf.nn.softmax(a, 0)][self.rng.randrange(4)]
+        kind = self.rng.randrange(10)
+        if kind == 0:
+            return tf.tanh(a @ W)
+        if kind == 1:
+            return tf.concat([a[:, 2:], b[:, :2]], 1)
+        if kind == 2:
+            return tf.transpose(tf.matmul(W, a, transpose_a=True, transpose_b=True)) * 0.5 + tf.cast(i, tf.float32)
+        if kind == 3:
+            return tf.nn.softmax(a - b)
+        if kind == 4:
+            return tf.reshape(tf.reshape(a, [-1, 2, 2])[:, ::-1], a.shape)
+        if kind == 5:
+            return a / (1.0 + tf.reduce_sum(a * a, 1, keepdims=True))
+        if kind == 6:
+            return tf.stack(tf.unstack(a, axis=1)[::-1], 1)
+        if kind == 7:
+            return tf.where(tf.reduce_max(a, 1, keepdims=True) > b, a, b)
+        return a * 0.5 + b * 0.25
+
+    def block(self, values: Sequence[Any], i: Any, x: Any, depth: int) -> list[Any]:
+        """New values, of the same shapes."""
+        kind, state = self.rng.randrange(4) if depth else 3, self.rng.getrandbits(30)
+
+        def inner(number: int) -> _Writer:
+            return _Writer(state + number, self.mixing)
+
+        if kind == 0:
+            return repeat(self.rng.randrange(4), lambda j, *v: tuple(inner(0).block(v, i + j, x, depth - 1)), *values)[1:]
+        if kind == 1:
+            return list(tf.cond(i > 1, lambda: inner(0).block(values, i, x, depth - 1), lambda: inner(1).block(values, i, x, depth - 1)))
+        if kind == 2:
+            return self.block(self.block(values, i, x, depth - 1), i, x, depth - 1)
+        made = [self.expression(values, i, x) for _ in range(3)]
+        self.rng.shuffle(made)
+        return made
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**30), st.integers(2, 5), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.05]))
+def test_random_programs(seed: int, rows: int, threads: int, mixing: float) -> None:
+    def build(x: Any) -> list[Any]:
+        writer = _Writer(seed, mixing)
+        values = [x, x * 0.5, tf.ones([rows, 4])]
+        values = repeat(3, lambda i, *v: tuple(writer.block(v, i, x, 2)), *values)[1:]
+        return [*writer.block(values, tf.constant(0), x, 1), values[2]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFJIT_DISABLE", "compile_loops,fuse")  # the kernels of random groups would all be new
+        check(build, X[:rows], threads=threads, parts=None, exact=False)
