@@ -11,6 +11,7 @@ from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.layer_shapes import mirrored_conv
 from tfjit.ops.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
 
@@ -400,6 +401,7 @@ register_op(
         "epsilon: float = 1e-04",
         "leakyrelu_alpha: float = 0.2",
     ),
+    shape=_conv2d,
 )
 register_op(
     "_FusedConv3D",
@@ -417,6 +419,7 @@ register_op(
         "epsilon: float = 1e-04",
         "leakyrelu_alpha: float = 0.2",
     ),
+    shape=_conv3d,
 )
 register_op(
     "_FusedDepthwiseConv2dNative",
@@ -439,6 +442,7 @@ register_op(
     inputs=("input: T", "paddings: int32", "filter: T"),
     outputs=("output: T",),
     attrs=(f"T: {HALF_TO_DOUBLE}", "mode: {'REFLECT', 'SYMMETRIC'}", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
+    shape=mirrored_conv,
 )
 
 

@@ -18,6 +18,7 @@ from tfjit.ops.image_shapes import (
     spectrogram,
     suppression,
 )
+from tfjit.ops.layer_shapes import mirrored_conv
 from tfjit.ops.shape_rules import same_as_input, unchanged_of_rank_at_least
 from tfjit.ops.type_lists import HALF_TO_DOUBLE
 
@@ -155,6 +156,7 @@ register_op(
         "strides: list(int)",
         "padding: {'SAME', 'VALID'}",
     ),
+    shape=mirrored_conv,
 )
 register_op("HSVToRGB", inputs=("images: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",), shape=colors)
 register_op(

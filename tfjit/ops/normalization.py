@@ -167,6 +167,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "is_training: bool = true",
     ),
+    shape=_batch_norm_v3,
 )
 register_op(
     "FusedBatchNormGrad",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tfjit.ops.declare import register_op
+from tfjit.ops.layer_shapes import by_axis, channels, channels_gradient, ranged, ranged_gradient
+from tfjit.ops.shape_rules import unchanged
 from tfjit.ops.type_lists import FLOAT, INDEX
 
 register_op(
@@ -16,42 +18,49 @@ register_op(
         "axis: int = -1",
         "dtype: {bfloat16, float} = DT_FLOAT",
     ),
+    shape=by_axis(1, 0),
 )
 register_op(
     "FakeQuantWithMinMaxArgs",
     inputs=("inputs: float",),
     outputs=("outputs: float",),
     attrs=("min: float = -6.0", "max: float = 6.0", "num_bits: int = 8", "narrow_range: bool = false"),
+    shape=unchanged,
 )
 register_op(
     "FakeQuantWithMinMaxArgsGradient",
     inputs=("gradients: float", "inputs: float"),
     outputs=("backprops: float",),
     attrs=("min: float = -6.0", "max: float = 6.0", "num_bits: int = 8", "narrow_range: bool = false"),
+    shape=unchanged,
 )
 register_op(
     "FakeQuantWithMinMaxVars",
     inputs=("inputs: float", "min: float", "max: float"),
     outputs=("outputs: float",),
     attrs=("num_bits: int = 8", "narrow_range: bool = false"),
+    shape=ranged,
 )
 register_op(
     "FakeQuantWithMinMaxVarsGradient",
     inputs=("gradients: float", "inputs: float", "min: float", "max: float"),
     outputs=("backprops_wrt_input: float", "backprop_wrt_min: float", "backprop_wrt_max: float"),
     attrs=("num_bits: int = 8", "narrow_range: bool = false"),
+    shape=ranged_gradient,
 )
 register_op(
     "FakeQuantWithMinMaxVarsPerChannel",
     inputs=("inputs: float", "min: float", "max: float"),
     outputs=("outputs: float",),
     attrs=("num_bits: int = 8", "narrow_range: bool = false"),
+    shape=channels,
 )
 register_op(
     "FakeQuantWithMinMaxVarsPerChannelGradient",
     inputs=("gradients: float", "inputs: float", "min: float", "max: float"),
     outputs=("backprops_wrt_input: float", "backprop_wrt_min: float", "backprop_wrt_max: float"),
     attrs=("num_bits: int = 8", "narrow_range: bool = false"),
+    shape=channels_gradient,
 )
 register_op(
     "QuantizeAndDequantize",
@@ -66,6 +75,7 @@ register_op(
         f"T: {FLOAT}",
     ),
     deprecated=(22, "Replaced by QuantizeAndDequantizeV2"),
+    shape=unchanged,
 )
 register_op(
     "QuantizeAndDequantizeV2",
@@ -80,12 +90,14 @@ register_op(
         "narrow_range: bool = false",
         "axis: int = -1",
     ),
+    shape=by_axis(1, 0),
 )
 register_op(
     "QuantizeAndDequantizeV3",
     inputs=("input: T", "input_min: T", "input_max: T", "num_bits: int32"),
     outputs=("output: T",),
     attrs=("signed_input: bool = true", "range_given: bool = true", f"T: {FLOAT}", "narrow_range: bool = false", "axis: int = -1"),
+    shape=by_axis(1, 0),
 )
 register_op(
     "QuantizeAndDequantizeV4",
@@ -100,12 +112,14 @@ register_op(
         "narrow_range: bool = false",
         "axis: int = -1",
     ),
+    shape=by_axis(1, 0),
 )
 register_op(
     "QuantizeAndDequantizeV4Grad",
     inputs=("gradients: T", "input: T", "input_min: T", "input_max: T"),
     outputs=("input_backprop: T", "input_min_backprop: T", "input_max_backprop: T"),
     attrs=(f"T: {FLOAT}", "axis: int = -1"),
+    shape=by_axis(2, 2),
 )
 register_op(
     "QuantizedAdd",
@@ -217,6 +231,7 @@ register_op(
         "axis: int = -1",
         "ensure_minimum_range: float = 0.01",
     ),
+    shape=by_axis(1, 2),
 )
 register_op(
     "RequantizationRange",

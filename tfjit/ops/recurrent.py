@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tfjit.ops.declare import register_op
+from tfjit.ops.layer_shapes import gru_cell, gru_cell_grad, lstm, lstm_cell, lstm_cell_grad, lstm_grad
 
 register_op(
     "BlockLSTM",
     inputs=("seq_len_max: int64", "x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
     attrs=("forget_bias: float = 1.0", "cell_clip: float = 3.0", "use_peephole: bool = false", "T: {half, float}"),
+    shape=lstm,
 )
 register_op(
     "BlockLSTMGrad",
@@ -34,6 +36,7 @@ register_op(
     ),
     outputs=("x_grad: T", "cs_prev_grad: T", "h_prev_grad: T", "w_grad: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T", "b_grad: T"),
     attrs=("use_peephole: bool", "T: {half, float}"),
+    shape=lstm_grad,
 )
 register_op(
     "BlockLSTMGradV2",
@@ -59,12 +62,14 @@ register_op(
     ),
     outputs=("x_grad: T", "cs_prev_grad: T", "h_prev_grad: T", "w_grad: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T", "b_grad: T"),
     attrs=("use_peephole: bool", "T: {half, float}"),
+    shape=lstm_grad,
 )
 register_op(
     "BlockLSTMV2",
     inputs=("seq_len_max: int64", "x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
     attrs=("cell_clip: float = 0.0", "use_peephole: bool = false", "T: {half, float}"),
+    shape=lstm,
 )
 register_op(
     "CTCLoss",
@@ -92,18 +97,21 @@ register_op(
     inputs=("x: T", "h_prev: T", "w_ru: T", "w_c: T", "b_ru: T", "b_c: T"),
     outputs=("r: T", "u: T", "c: T", "h: T"),
     attrs=("T: {float}",),
+    shape=gru_cell,
 )
 register_op(
     "GRUBlockCellGrad",
     inputs=("x: T", "h_prev: T", "w_ru: T", "w_c: T", "b_ru: T", "b_c: T", "r: T", "u: T", "c: T", "d_h: T"),
     outputs=("d_x: T", "d_h_prev: T", "d_c_bar: T", "d_r_bar_u_bar: T"),
     attrs=("T: {float}",),
+    shape=gru_cell_grad,
 )
 register_op(
     "LSTMBlockCell",
     inputs=("x: T", "cs_prev: T", "h_prev: T", "w: T", "wci: T", "wcf: T", "wco: T", "b: T"),
     outputs=("i: T", "cs: T", "f: T", "o: T", "ci: T", "co: T", "h: T"),
     attrs=("forget_bias: float = 1.0", "cell_clip: float = 3.0", "use_peephole: bool = false", "T: {half, float}"),
+    shape=lstm_cell,
 )
 register_op(
     "LSTMBlockCellGrad",
@@ -127,4 +135,5 @@ register_op(
     ),
     outputs=("cs_prev_grad: T", "dicfo: T", "wci_grad: T", "wcf_grad: T", "wco_grad: T"),
     attrs=("use_peephole: bool", "T: {half, float}"),
+    shape=lstm_cell_grad,
 )
