@@ -167,3 +167,16 @@ def test_training_step_like_tensorflows() -> None:
                 found.append(session.run([loss, *variables]))
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_a_sum_was_gathered_from() -> None:
+    """A gather's gradient, which is rows and indices, comes to an addition that has to sum it for the smaller operand."""
+    for unknown in (False, True):
+        told = []
+        for m in (tf.compat.v1, tfjit):
+            with m.Graph().as_default(), m.Session() as session:
+                v, x = m.placeholder(m.float32, [None] if unknown else [3]), m.placeholder(m.float32, [])
+                found = [m.convert_to_tensor(g) for g in m.gradients(m.gather(v * 0.5 + x, [1, 1]), [v, x])]
+                told.append(session.run(found, {v: [1.0, 2.0, 3.0], x: 4.0}))
+        for ours, theirs in zip(told[1], told[0], strict=True):
+            np.testing.assert_allclose(ours, theirs)

@@ -32,6 +32,7 @@ def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -
     ours, theirs = x.shape_tuple, other.shape_tuple
     if ours is not None and None not in ours and ours == theirs:
         return gradient
+    gradient = convert_to_tensor(gradient)  # rows of a gather's gradient are to be summed
     if gradient.shape_tuple is not None and gradient.shape_tuple == ours and None not in (ours or ()):
         return gradient
     shape, other_shape = raw.Shape(input=x), raw.Shape(input=other)
