@@ -60,8 +60,8 @@ class RowPart:
 
 @dataclass(frozen=True, slots=True)
 class RowSplit:
-    """A division. members: the instructions that it replaces; first: before those that are left of them (which do not need rows) it
-    may not run. instruction: stands for it in the step; its outputs are values that members made.
+    """A division. members: the instructions that it replaces. hoisted: those of them that are the same for all rows and for all
+    iterations; they run once, before it. instruction: stands for the others in the step; its outputs are values that they made.
     """
 
     members: list[Instruction]
