@@ -66,7 +66,7 @@ _FAMILIES: Final = {
 }
 # public name -> (module, its name there)
 _NAMES: Final = {name.partition("=")[0]: (family, name.rpartition("=")[2]) for family, names in _FAMILIES.items() for name in names.split()}
-_NAMESPACES: Final = ("bitwise", "linalg", "math", "nn", "random", "raw_ops")
+_NAMESPACES: Final = ("bitwise", "image", "linalg", "math", "nn", "random", "raw_ops")
 newaxis = None
 
 

@@ -25,7 +25,7 @@ FAMILIES: Final = (
     "accumulator",
     "dataset",
     "functional",
-    "image",
+    "images",
     "linear_algebra",
     "lookup",
     "parsing",

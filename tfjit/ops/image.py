@@ -1,303 +1,183 @@
-"""Images, boxes and audio."""
+"""tf.image: images resized, cropped, cut into patches, in other colours, and boxes in them."""
 
 from __future__ import annotations
 
-from tfjit.ops.declare import register_op
-from tfjit.ops.image_shapes import (
-    adjusted,
-    colors,
-    combined_suppression,
-    crops,
-    drawn,
-    glimpses,
-    patches,
-    projected,
-    quantized_resized,
-    resized,
-    shape_of_input,
-    spectrogram,
-    suppression,
-)
-from tfjit.ops.layer_shapes import mirrored_conv
-from tfjit.ops.shape_rules import same_as_input, unchanged_of_rank_at_least
-from tfjit.ops.type_lists import HALF_TO_DOUBLE
+from typing import Any
 
-register_op(
-    "AdjustContrast",
-    inputs=("images: T", "contrast_factor: float", "min_value: float", "max_value: float"),
-    outputs=("output: float",),
-    attrs=("T: {uint8, int8, int16, int32, int64, float, double}",),
-    deprecated=(2, "Use AdjustContrastv2 instead"),
-    shape=adjusted,
-)
-register_op(
-    "AdjustContrastv2",
-    inputs=("images: T", "contrast_factor: float"),
-    outputs=("output: T",),
-    attrs=("T: {half, float} = DT_FLOAT",),
-    shape=adjusted,
-)
-register_op(
-    "AdjustHue",
-    inputs=("images: T", "delta: float"),
-    outputs=("output: T",),
-    attrs=("T: {half, float} = DT_FLOAT",),
-    shape=unchanged_of_rank_at_least(3),
-)
-register_op(
-    "AdjustSaturation",
-    inputs=("images: T", "scale: float"),
-    outputs=("output: T",),
-    attrs=("T: {half, float} = DT_FLOAT",),
-    shape=unchanged_of_rank_at_least(3),
-)
-register_op(
-    "AudioSpectrogram",
-    inputs=("input: float",),
-    outputs=("spectrogram: float",),
-    attrs=("window_size: int", "stride: int", "magnitude_squared: bool = false"),
-    shape=spectrogram,
-)
-register_op(
-    "CombinedNonMaxSuppression",
-    inputs=(
-        "boxes: float",
-        "scores: float",
-        "max_output_size_per_class: int32",
-        "max_total_size: int32",
-        "iou_threshold: float",
-        "score_threshold: float",
-    ),
-    outputs=("nmsed_boxes: float", "nmsed_scores: float", "nmsed_classes: float", "valid_detections: int32"),
-    attrs=("pad_per_class: bool = false", "clip_boxes: bool = true"),
-    shape=combined_suppression,
-)
-register_op(
-    "CropAndResize",
-    inputs=("image: T", "boxes: float", "box_ind: int32", "crop_size: int32"),
-    outputs=("crops: float",),
-    attrs=(
-        "T: {uint8, uint16, int8, int16, int32, int64, half, float, double}",
-        "method: {'bilinear', 'nearest'} = 'bilinear'",
-        "extrapolation_value: float = 0.0",
-    ),
-    shape=crops,
-)
-register_op(
-    "CropAndResizeGradBoxes",
-    inputs=("grads: float", "image: T", "boxes: float", "box_ind: int32"),
-    outputs=("output: float",),
-    attrs=("T: {uint8, uint16, int8, int16, int32, int64, half, float, double}", "method: {'bilinear'} = 'bilinear'"),
-    shape=same_as_input(2),
-)
-register_op(
-    "CropAndResizeGradImage",
-    inputs=("grads: float", "boxes: float", "box_ind: int32", "image_size: int32"),
-    outputs=("output: T",),
-    attrs=("T: {float, half, double}", "method: {'bilinear', 'nearest'} = 'bilinear'"),
-    shape=shape_of_input(3, 4),
-)
-register_op(
-    "DrawBoundingBoxes",
-    inputs=("images: T", "boxes: float"),
-    outputs=("output: T",),
-    attrs=("T: {float, half} = DT_FLOAT",),
-    shape=drawn,
-)
-register_op(
-    "DrawBoundingBoxesV2",
-    inputs=("images: T", "boxes: float", "colors: float"),
-    outputs=("output: T",),
-    attrs=("T: {float, half} = DT_FLOAT",),
-    shape=drawn,
-)
-register_op(
-    "ExtractGlimpse",
-    inputs=("input: float", "size: int32", "offsets: float"),
-    outputs=("glimpse: float",),
-    attrs=("centered: bool = true", "normalized: bool = true", "uniform_noise: bool = true", "noise: string = 'uniform'"),
-    shape=glimpses,
-)
-register_op(
-    "ExtractGlimpseV2",
-    inputs=("input: float", "size: int32", "offsets: float"),
-    outputs=("glimpse: float",),
-    attrs=("centered: bool = true", "normalized: bool = true", "uniform_noise: bool = true", "noise: string = 'uniform'"),
-    shape=glimpses,
-)
-register_op(
-    "ExtractImagePatches",
-    inputs=("images: T",),
-    outputs=("patches: T",),
-    attrs=(
-        "ksizes: list(int) >= 4",
-        "strides: list(int) >= 4",
-        "rates: list(int) >= 4",
-        ("T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128, bool}"),
-        "padding: {'SAME', 'VALID'}",
-    ),
-    shape=patches,
-)
-register_op(
-    "ExtractVolumePatches",
-    inputs=("input: T",),
-    outputs=("patches: T",),
-    attrs=("ksizes: list(int) >= 5", "strides: list(int) >= 5", "T: realnumbertype", "padding: {'SAME', 'VALID'}"),
-    shape=patches,
-)
-register_op(
-    "FusedResizeAndPadConv2D",
-    inputs=("input: T", "size: int32", "paddings: int32", "filter: T"),
-    outputs=("output: T",),
-    attrs=(
-        "T: {half, float, double}",
-        "resize_align_corners: bool = false",
-        "mode: {'REFLECT', 'SYMMETRIC'}",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
-    ),
-    shape=mirrored_conv,
-)
-register_op("HSVToRGB", inputs=("images: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",), shape=colors)
-register_op(
-    "ImageProjectiveTransformV2",
-    inputs=("images: dtype", "transforms: float", "output_shape: int32"),
-    outputs=("transformed_images: dtype",),
-    attrs=("dtype: {uint8, int32, int64, half, bfloat16, float, double}", "interpolation: string", "fill_mode: string = 'CONSTANT'"),
-    shape=projected,
-)
-register_op(
-    "ImageProjectiveTransformV3",
-    inputs=("images: dtype", "transforms: float", "output_shape: int32", "fill_value: float"),
-    outputs=("transformed_images: dtype",),
-    attrs=("dtype: {uint8, int32, int64, half, bfloat16, float, double}", "interpolation: string", "fill_mode: string = 'CONSTANT'"),
-    shape=projected,
-)
-register_op(
-    "NonMaxSuppression",
-    inputs=("boxes: float", "scores: float", "max_output_size: int32"),
-    outputs=("selected_indices: int32",),
-    attrs=("iou_threshold: float = 0.5",),
-    shape=suppression(1),
-)
-register_op(
-    "NonMaxSuppressionV2",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T_threshold"),
-    outputs=("selected_indices: int32",),
-    attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT"),
-    shape=suppression(2),
-)
-register_op(
-    "NonMaxSuppressionV3",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T_threshold", "score_threshold: T_threshold"),
-    outputs=("selected_indices: int32",),
-    attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT"),
-    shape=suppression(3),
-)
-register_op(
-    "NonMaxSuppressionV4",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T_threshold", "score_threshold: T_threshold"),
-    outputs=("selected_indices: int32", "valid_outputs: int32"),
-    attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT", "pad_to_max_output_size: bool = false"),
-    shape=suppression(3, padded=True),
-)
-register_op(
-    "NonMaxSuppressionV5",
-    inputs=("boxes: T", "scores: T", "max_output_size: int32", "iou_threshold: T", "score_threshold: T", "soft_nms_sigma: T"),
-    outputs=("selected_indices: int32", "selected_scores: T", "valid_outputs: int32"),
-    attrs=("T: {half, float} = DT_FLOAT", "pad_to_max_output_size: bool = false"),
-    shape=suppression(4, padded=True),
-)
-register_op(
-    "NonMaxSuppressionWithOverlaps",
-    inputs=("overlaps: float", "scores: float", "max_output_size: int32", "overlap_threshold: float", "score_threshold: float"),
-    outputs=("selected_indices: int32",),
-    shape=suppression(3, overlaps=True),
-)
-register_op(
-    "QuantizedResizeBilinear",
-    inputs=("images: T", "size: int32", "min: float", "max: float"),
-    outputs=("resized_images: T", "out_min: float", "out_max: float"),
-    attrs=("T: {quint8, qint32, float}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
-    shape=quantized_resized,
-)
-register_op(
-    "ResizeArea",
-    inputs=("images: T", "size: int32"),
-    outputs=("resized_images: float",),
-    attrs=("T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}", "align_corners: bool = false"),
-    shape=resized,
-)
-register_op(
-    "ResizeBicubic",
-    inputs=("images: T", "size: int32"),
-    outputs=("resized_images: float",),
-    attrs=(
-        "T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}",
-        "align_corners: bool = false",
-        "half_pixel_centers: bool = false",
-    ),
-    shape=resized,
-)
-register_op(
-    "ResizeBicubicGrad",
-    inputs=("grads: float", "original_image: T"),
-    outputs=("output: T",),
-    attrs=("T: {float, double}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
-    shape=same_as_input(1),
-)
-register_op(
-    "ResizeBilinear",
-    inputs=("images: T", "size: int32"),
-    outputs=("resized_images: float",),
-    attrs=(
-        "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}",
-        "align_corners: bool = false",
-        "half_pixel_centers: bool = false",
-    ),
-    shape=resized,
-)
-register_op(
-    "ResizeBilinearGrad",
-    inputs=("grads: float", "original_image: T"),
-    outputs=("output: T",),
-    attrs=("T: {float, bfloat16, half, double}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
-    shape=same_as_input(1),
-)
-register_op(
-    "ResizeNearestNeighbor",
-    inputs=("images: T", "size: int32"),
-    outputs=("resized_images: T",),
-    attrs=(
-        "T: {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}",
-        "align_corners: bool = false",
-        "half_pixel_centers: bool = false",
-    ),
-    shape=resized,
-)
-register_op(
-    "ResizeNearestNeighborGrad",
-    inputs=("grads: T", "size: int32"),
-    outputs=("output: T",),
-    attrs=("T: {uint8, int8, int32, half, float, double, bfloat16}", "align_corners: bool = false", "half_pixel_centers: bool = false"),
-    shape=resized,
-)
-register_op("RGBToHSV", inputs=("images: T",), outputs=("output: T",), attrs=(f"T: {HALF_TO_DOUBLE} = DT_FLOAT",), shape=colors)
-register_op(
-    "ScaleAndTranslate",
-    inputs=("images: T", "size: int32", "scale: float", "translation: float"),
-    outputs=("resized_images: float",),
-    attrs=(
-        "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
-        "kernel_type: string = 'lanczos3'",
-        "antialias: bool = true",
-    ),
-    shape=resized,
-)
-register_op(
-    "ScaleAndTranslateGrad",
-    inputs=("grads: T", "original_image: T", "scale: float", "translation: float"),
-    outputs=("output: T",),
-    attrs=("T: {float}", "kernel_type: string = 'lanczos3'", "antialias: bool = true"),
-    shape=same_as_input(1),
-)
+from tfjit.framework.default_graph import name_scope
+from tfjit.framework.operation import Tensor
+from tfjit.ops.apply import call, tensor
+from tfjit.ops.convert import convert_to_tensor
+
+
+def _resized(op_type: str, name: str | None, images: Any, size: Any, **options: Any) -> Tensor:
+    return tensor(op_type, name, images=images, size=size, **options)
+
+
+def resize_bilinear(
+    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+) -> Tensor:
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], between the four nearest pixels."""
+    return _resized("ResizeBilinear", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+
+
+def resize_nearest_neighbor(
+    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+) -> Tensor:
+    """images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype, the nearest pixel."""
+    return _resized("ResizeNearestNeighbor", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+
+
+def resize_bicubic(
+    images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
+) -> Tensor:
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], by a cubic through the 16 nearest pixels."""
+    return _resized("ResizeBicubic", name, images, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+
+
+def resize_area(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
+    """images [batch, h, w, c], size [2] -> float32 [batch, *size, c], the mean of what each pixel covers."""
+    return _resized("ResizeArea", name, images, size, align_corners=align_corners)
+
+
+def crop_and_resize(
+    image: Any,
+    boxes: Any,
+    box_ind: Any = None,
+    crop_size: Any = None,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    name: str | None = None,
+    box_indices: Any = None,
+) -> Tensor:
+    """image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] -> float32 [n, *crop_size, c]."""
+    return tensor(
+        "CropAndResize",
+        name,
+        image=image,
+        boxes=boxes,
+        box_ind=box_ind if box_indices is None else box_indices,
+        crop_size=crop_size,
+        method=method,
+        extrapolation_value=extrapolation_value,
+    )
+
+
+def non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    name: str | None = None,
+) -> Tensor:
+    """boxes [n, 4], scores [n] -> int32 indices of the best boxes, none of which overlaps a better one by more than the threshold."""
+    with name_scope(name, "non_max_suppression"):
+        limits = (convert_to_tensor(v, name=n) for v, n in ((iou_threshold, "iou_threshold"), (score_threshold, "score_threshold")))
+        limit, least = limits
+        arguments = {"boxes": boxes, "scores": scores, "max_output_size": max_output_size}
+        return tensor("NonMaxSuppressionV3", None, **arguments, iou_threshold=limit, score_threshold=least)
+
+
+def non_max_suppression_with_scores(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    soft_nms_sigma: Any = 0.0,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `non_max_suppression`, with the scores; a sigma above 0 lowers the scores of overlapping boxes instead of dropping them."""
+    with name_scope(name, "non_max_suppression_with_scores"):
+        found = call(
+            "NonMaxSuppressionV5",
+            None,
+            boxes=boxes,
+            scores=scores,
+            max_output_size=max_output_size,
+            iou_threshold=iou_threshold,
+            score_threshold=score_threshold,
+            soft_nms_sigma=soft_nms_sigma,
+            pad_to_max_output_size=False,
+        )
+        return found[0], found[1]
+
+
+def non_max_suppression_overlaps(
+    overlaps: Any,
+    scores: Any,
+    max_output_size: Any,
+    overlap_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    name: str | None = None,
+) -> Tensor:
+    """As `non_max_suppression`, of overlaps [n, n] that somebody else computed."""
+    with name_scope(name, "non_max_suppression_overlaps"):
+        return tensor(
+            "NonMaxSuppressionWithOverlaps",
+            None,
+            overlaps=overlaps,
+            scores=scores,
+            max_output_size=max_output_size,
+            overlap_threshold=overlap_threshold,
+            score_threshold=score_threshold,
+        )
+
+
+def combined_non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size_per_class: Any,
+    max_total_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+    name: str | None = None,
+) -> Any:
+    """boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> the best boxes of all classes, scores, classes, valid_detections."""
+    with name_scope(name, "combined_non_max_suppression"):
+        return call(
+            "CombinedNonMaxSuppression",
+            None,
+            boxes=boxes,
+            scores=scores,
+            max_output_size_per_class=max_output_size_per_class,
+            max_total_size=max_total_size,
+            iou_threshold=iou_threshold,
+            score_threshold=score_threshold,
+            pad_per_class=pad_per_class,
+            clip_boxes=clip_boxes,
+        )
+
+
+def extract_image_patches(
+    images: Any,
+    ksizes: Any = None,
+    strides: Any = None,
+    rates: Any = None,
+    padding: str | None = None,
+    name: str | None = None,
+    sizes: Any = None,
+) -> Tensor:
+    """images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: what each window sees, side by side."""
+    sizes = ksizes if sizes is None else sizes
+    return tensor("ExtractImagePatches", name, images=images, ksizes=sizes, strides=strides, rates=rates, padding=padding)
+
+
+def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+    """images [..., 3] red, green, blue -> [..., 3] hue, saturation, value."""
+    return tensor("RGBToHSV", name, images=images)
+
+
+def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """images [..., 3] hue, saturation, value -> [..., 3] red, green, blue."""
+    return tensor("HSVToRGB", name, images=images)
+
+
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
+    """images [batch, h, w, c], boxes [batch, n, 4] in 0..1, colors [m, c] -> images with a frame around each box."""
+    if colors is None:
+        return tensor("DrawBoundingBoxes", name, images=images, boxes=boxes)
+    return tensor("DrawBoundingBoxesV2", name, images=images, boxes=boxes, colors=colors)
