@@ -32,7 +32,7 @@ from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Node
 
 MAX_NODES: Final = 200_000  # calls that double at each level could fill the memory: from here on they stay calls
 
-_STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient"}
+_STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient", "MapDefun"}
 _V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _FRAMES: Final = frozenset({"Enter", "RefEnter"})
 

@@ -41,7 +41,7 @@ class _Depth(threading.local):
 _DEPTH: Final = _Depth()
 
 
-class _Kernel:
+class FunctionKernel:
     """What the kernels share: the node's functions, and plans for them."""
 
     def __init__(self, node: Node, refs: Sequence[FuncRef]) -> None:
@@ -71,7 +71,7 @@ class _Kernel:
         return results
 
 
-class _While(_Kernel):
+class _While(FunctionKernel):
     """While and StatelessWhile."""
 
     def __init__(self, node: Node) -> None:
@@ -144,7 +144,7 @@ class _While(_Kernel):
                 variant.hurry()
 
 
-class _Branches(_Kernel):
+class _Branches(FunctionKernel):
     """If, Case and their stateless forms. choose: the branch of a value of the first input."""
 
     def __init__(self, node: Node, refs: Sequence[FuncRef], choose: Callable[[Any], int]) -> None:
@@ -159,7 +159,7 @@ class _Branches(_Kernel):
         return self._results(ctx, results, arguments)
 
 
-class _Call(_Kernel):
+class _Call(FunctionKernel):
     """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined."""
 
     def __init__(self, node: Node) -> None:
@@ -246,7 +246,8 @@ def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
     return any(is_blocking(inner.op) for graph in graphs for inner in graph.op_nodes())
 
 
-def _kernel(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]]) -> RuntimeKernel:
+def kernel_of_functions(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]]) -> RuntimeKernel:
+    """The kernel of a node that runs functions: one that waits, where something in them may."""
     if not _waits(node, refs):
         return RuntimeKernel(compute, expensive=True)
 
@@ -265,7 +266,7 @@ def _kernel(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, S
 
 @kernel_maker("While", "StatelessWhile")
 def _make_while(node: Node) -> RuntimeKernel:
-    return _kernel(node, (node.attrs["cond"], node.attrs["body"]), _While(node))
+    return kernel_of_functions(node, (node.attrs["cond"], node.attrs["body"]), _While(node))
 
 
 @kernel_maker("If", "StatelessIf")
@@ -273,13 +274,13 @@ def _make_if(node: Node) -> RuntimeKernel:
     refs = (node.attrs["else_branch"], node.attrs["then_branch"])
     switch = node.attrs.get(SCALAR_PREDICATE)
     choose = _side_of_if if switch is None else _side_of_switch(switch.decode())
-    return _kernel(node, refs, _Branches(node, refs, choose))
+    return kernel_of_functions(node, refs, _Branches(node, refs, choose))
 
 
 @kernel_maker("Case", "StatelessCase")
 def _make_case(node: Node) -> RuntimeKernel:
     refs = node.attrs["branches"]
-    return _kernel(node, refs, _Branches(node, refs, _branch_of_case(len(refs))))
+    return kernel_of_functions(node, refs, _Branches(node, refs, _branch_of_case(len(refs))))
 
 
 class _RemoteCall(_Call):
@@ -314,9 +315,9 @@ def _on_device(function: Function, device: str) -> Function:
 
 @kernel_maker("RemoteCall")
 def _make_remote_call(node: Node) -> RuntimeKernel:
-    return _kernel(node, (node.attrs["f"],), _RemoteCall(node))
+    return kernel_of_functions(node, (node.attrs["f"],), _RemoteCall(node))
 
 
 @kernel_maker("PartitionedCall", "StatefulPartitionedCall")
 def _make_call(node: Node) -> RuntimeKernel:
-    return _kernel(node, (node.attrs["f"],), _Call(node))
+    return kernel_of_functions(node, (node.attrs["f"],), _Call(node))
