@@ -49,9 +49,10 @@ class _MapDefun(FunctionKernel):
                     results[i] = np.empty((rows, *shape), np.asarray(found).dtype)
                 results[i][row] = found
         for i, shape in enumerate(shapes if not rows else ()):
-            if shape is None or any(d is None for d in shape):
+            known = None if shape is None else [d for d in shape if d is not None]
+            if shape is None or known is None or len(known) < len(shape):
                 raise errors.InternalError(None, None, f"Missing {i}-th output from {{{{node {ctx.name}}}}}")
-            results[i] = np.empty((0, *shape), ctx.output_dtypes[i].as_numpy_dtype)
+            results[i] = np.empty((0, *known), ctx.output_dtypes[i].as_numpy_dtype)
         return results
 
 
