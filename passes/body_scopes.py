@@ -89,10 +89,6 @@ def fold_scopes(top: Scope) -> None:
             continue
         for pass_ in (simplify, fold_constants, simplify, infer_shapes, fold_constants, infer_shapes):
             pass_(scope.graph, scope.ctx)
-        for node in scope.graph.op_nodes():
-            groups = node.attrs.get("_class", ())
-            if any(group.startswith(b"loc:@") and group[5:].decode() not in scope.graph for group in groups):
-                del node.attrs["_class"]  # a body's devices are chosen when it is used
         scope.changed = True
 
 

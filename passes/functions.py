@@ -144,6 +144,10 @@ def settle(graph: DataflowGraph, ends: Sequence[str], keep: Sequence[str] = ()) 
         graph.add_control_edge(name, SINK)
     needed = ancestors(graph, [SINK]) | {SOURCE} | set(keep)
     graph.remove_nodes_from([name for name in graph.nodes if name not in needed])
+    for node in graph.op_nodes():
+        groups = node.attrs.get("_class", ())
+        if any(group.startswith(b"loc:@") and group[5:].decode() not in graph for group in groups):
+            del node.attrs["_class"]  # its place is chosen when the body is used, and what it was to be beside is not there
 
 
 def shapes_of_args(function: Function) -> list[Shape]:
