@@ -42,8 +42,8 @@ _HOMES = {
     ),
     "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
     "tfjit.client.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature decode_csv decode_raw parse_example parse_single_example string_to_hash_bucket "
-        "string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
+        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example parse_single_example "
+        "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
     ),
     "tfjit.client.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
     "tfjit.client.sparse": (

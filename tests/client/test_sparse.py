@@ -157,3 +157,27 @@ def test_gradients_equal_tensorflows(name: str) -> None:
         if hasattr(e, "indices"):
             f, e = (np.asarray(x.values) for x in (f, e))
         assert np.allclose(f, e, 1e-4, 1e-5), name
+
+
+def test_features_of_variable_length_become_sparse_tensors() -> None:
+    def example(numbers: list[int], words: list[bytes]) -> bytes:
+        of_numbers = tf1.train.Feature(int64_list=tf1.train.Int64List(value=numbers))
+        of_words = tf1.train.Feature(bytes_list=tf1.train.BytesList(value=words))
+        one = tf1.train.Feature(float_list=tf1.train.FloatList(value=[0.5]))
+        features = tf1.train.Features(feature={"numbers": of_numbers, "words": of_words, "one": one})
+        return bytes(tf1.train.Example(features=features).SerializeToString())
+
+    examples = [example([1, 2, 3], [b"a"]), example([], [b"b", b"c"])]
+
+    def program(m: Any) -> Any:
+        features = {
+            "words": m.VarLenFeature(m.string),
+            "one": m.FixedLenFeature([], m.float32),
+            "numbers": m.io.VarLenFeature(m.int64),
+        }
+        found = [m.parse_example(m.constant(examples), features), m.parse_single_example(m.constant(examples[0]), features)]
+        return [one[key] for one in found for key in sorted(one)]
+
+    expected, found = _ran(tf1, program)[0], _ran(tfjit, program)[0]
+    assert len(found) == len(expected)
+    assert all(f.dtype == e.dtype and f.shape == e.shape and (f == e).all() for f, e in zip(found, expected, strict=True))

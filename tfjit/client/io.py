@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfjit.client.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
+    VarLenFeature,
     decode_csv,
     decode_raw,
     parse_example,
@@ -19,6 +20,7 @@ __all__ = [
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordWriter",
+    "VarLenFeature",
     "decode_base64",
     "decode_compressed",
     "decode_csv",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.sparse_tensors import SparseTensor
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.dtypes import as_dtype
@@ -24,6 +25,12 @@ class FixedLenFeature(NamedTuple):
     shape: Any
     dtype: Any
     default_value: Any = None
+
+
+class VarLenFeature(NamedTuple):
+    """A feature of any number of values, which becomes a SparseTensor."""
+
+    dtype: Any
 
 
 class FixedLenSequenceFeature(NamedTuple):
@@ -92,11 +99,13 @@ def string_to_hash_bucket(string_tensor: Any, num_buckets: int, name: str | None
     return tensor("StringToHashBucket", name, string_tensor=string_tensor, num_buckets=num_buckets)
 
 
-def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None) -> dict[str, Tensor]:
+def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None) -> dict[str, Any]:
     """Features of a vector of serialized Example messages, by key.
 
-    features: FixedLenFeature or FixedLenSequenceFeature by key. Raises ValueError for other kinds (sparse ones are not supported yet).
+    features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key. Raises ValueError for other kinds.
     """
+    sparse = sorted(key for key, feature in features.items() if isinstance(feature, VarLenFeature)) if features else []
+    sparse_kinds = [as_dtype(features[key].dtype) for key in sparse]
     keys, kinds, shapes, defaults = _dense(features)
     with name_scope(name, "ParseExample"):
         made = create(
@@ -104,23 +113,27 @@ def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None
             "ParseExampleV2",
             serialized=convert_to_tensor(serialized, dtype=dtypes.string, name="serialized"),
             names=example_names if example_names is not None else np.array([], object),
-            sparse_keys=np.array([], object),
+            sparse_keys=np.array([key.encode() for key in sparse], object),
             dense_keys=np.array([key.encode() for key in keys], object),
             ragged_keys=np.array([], object),
             dense_defaults=defaults,
             Tdense=kinds,
-            num_sparse=0,
-            sparse_types=[],
+            num_sparse=len(sparse),
+            sparse_types=sparse_kinds,
             ragged_value_types=[],
             ragged_split_types=[],
             dense_shapes=shapes,
         )
-        return dict(zip(keys, made.outputs, strict=True))
+        n = len(sparse)
+        found: dict[str, Any] = dict(zip(keys, made.outputs[3 * n :], strict=True))
+        for k, key in enumerate(sparse):
+            found[key] = SparseTensor(made.outputs[k], made.outputs[n + k], made.outputs[2 * n + k])
+        return found
 
 
 def parse_single_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
-) -> dict[str, Tensor]:
+) -> dict[str, Any]:
     """`parse_example` of one serialized message, without the first dimension. Raises ValueError for what is no scalar."""
     text = convert_to_tensor(serialized, dtype=dtypes.string, name="serialized")
     if text.shape_tuple not in (None, ()):
@@ -132,11 +145,14 @@ def _dense(features: Mapping[str, Any]) -> tuple[list[str], list[Any], list[Tens
     """Keys, dtypes, shapes and default tensors, by key."""
     if not features:
         raise ValueError("Missing features.")
-    keys, kinds, shapes, defaults = sorted(features), [], [], []
+    keys = sorted(key for key, feature in features.items() if not isinstance(feature, VarLenFeature))
+    kinds, shapes, defaults = [], [], []
     for key in keys:
         feature = features[key]
         if not isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
-            raise ValueError(f"Invalid feature {key}: {feature!r}; FixedLenFeature and FixedLenSequenceFeature are supported")
+            raise ValueError(
+                f"Invalid feature {key}: {feature!r}; FixedLenFeature, FixedLenSequenceFeature and VarLenFeature are supported"
+            )
         dtype, shape = as_dtype(feature.dtype), TensorShape(feature.shape)
         if shape.dims_tuple is None or None in shape.dims_tuple:
             raise ValueError(f"Feature {key} has an unknown shape {shape}: all of its sizes must be known")
