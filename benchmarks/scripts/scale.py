@@ -69,9 +69,9 @@ def workloads() -> list[Workload]:
     """1,000, 10,000 and 100,000 nodes."""
     found = []
     for size, label, wanted, wanted_first, sessions in (
-        (1000, "1k", 0.1, 1.0, 5),
-        (10_000, "10k", 0.08, 1.0, 3),
-        (100_000, "100k", 0.15, 0.6, 0),
+        (1000, "1k", 0.1, 0.9, 5),
+        (10_000, "10k", 0.08, 0.25, 3),
+        (100_000, "100k", 0.15, 0.2, 0),
     ):
         slow = dict.fromkeys(("jax", "xla"), "compiles for half a minute and more") if size > 1000 else {}
         if size > 10_000:
