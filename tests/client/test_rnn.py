@@ -164,7 +164,7 @@ def test_a_cell_of_ones_own_and_variables_that_are_shared() -> None:
 
 
 def test_dropout() -> None:
-    """Masks are TensorFlow's own for the same seeds; one mask for all steps where that is asked for."""
+    """What is dropped, in both modules: one mask for all steps where that is asked for, and as much as the probability says."""
     for m, cells in MODULES:
         with form(True), m.Graph().as_default(), m.Session() as session:
             m.set_random_seed(7)
