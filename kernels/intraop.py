@@ -16,7 +16,7 @@ State, int64 words, a cache line (8 words) each where threads meet:
 
     0   nchunks << 42 | end << 21 | first of the chunks that nobody has claimed
     8   chunks done
-    16  code address, 17 argument block, 18 helpers asked (those of lower number)
+    16  code address, 17 argument block, 18 helpers asked (those of lower number), 19 address of a cancel flag or 0
     23  how often of late a helper lost its processor, each job that went well counting against one of them
     24  1 while a caller holds the slot    25  masks of processors: row c allows all but c, 26 rows
     27  ticks when the last job ended, 28 work in ticks of late jobs that left sleepers asleep, 29 how much of it is worth a wake-up

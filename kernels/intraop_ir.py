@@ -28,6 +28,20 @@ define internal i1 @unclaimed(i64 %word) alwaysinline {
   ret i1 %some
 }
 
+; Whether a cancel flag is set; null is none.
+define internal i1 @told_to_stop(ptr %flag) alwaysinline {
+entry:
+  %some = icmp ne ptr %flag, null
+  br i1 %some, label %look, label %out
+look:
+  %word = load atomic i64, ptr %flag monotonic, align 8
+  %set = icmp ne i64 %word, 0
+  br label %out
+out:
+  %stop = phi i1 [ false, %entry ], [ %set, %look ]
+  ret i1 %stop
+}
+
 ; Take chunks of the posted job until none is left. Returns how many it did. Callers take the first one, helpers (%top = 1) the last:
 ; in runs that follow each other a core gets the same part of the data, and finds it in its own cache.
 define internal i64 @claim_chunks(ptr %pool, i64 %top) {
@@ -35,11 +49,12 @@ entry:
   %done_at = getelementptr i64, ptr %pool, i64 8
   %code_at = getelementptr i64, ptr %pool, i64 16
   %args_at = getelementptr i64, ptr %pool, i64 17
+  %flag_at = getelementptr i64, ptr %pool, i64 19
   %helper = icmp ne i64 %top, 0
   %step = select i1 %helper, i64 -2097152, i64 1
   br label %look
 look:
-  %count = phi i64 [ 0, %entry ], [ %more, %work ], [ %count, %claim ]
+  %count = phi i64 [ 0, %entry ], [ %more, %over ], [ %count, %claim ]
   %seen = load atomic i64, ptr %pool seq_cst, align 8
   %left = call i1 @unclaimed(i64 %seen)
   br i1 %left, label %claim, label %out
@@ -56,7 +71,13 @@ claim:
 work:                                             ; the caller waits for this chunk, so code and args are of this job
   %code = load atomic ptr, ptr %code_at seq_cst, align 8
   %args = load atomic i64, ptr %args_at seq_cst, align 8
+  %flag = load atomic ptr, ptr %flag_at seq_cst, align 8
+  %stopped = call i1 @told_to_stop(ptr %flag)
+  br i1 %stopped, label %over, label %run
+run:
   call void %code(i64 %args, i64 %chunk, i64 %size)
+  br label %over
+over:
   %ignored = atomicrmw add ptr %done_at, i64 1 seq_cst
   %more = add i64 %count, 1
   br label %look
@@ -146,14 +167,17 @@ out:
   ret void
 }
 
-; Do all chunks here.
-define internal void @run_alone(ptr %code, i64 %args, i64 %size) {
+; Do all chunks here, or as many as there are before the flag %stop is set.
+define internal void @run_alone(ptr %code, i64 %args, i64 %size, ptr %stop) {
 entry:
   br label %head
 head:
   %chunk = phi i64 [ 0, %entry ], [ %next, %body ]
   %more = icmp ult i64 %chunk, %size
-  br i1 %more, label %body, label %out
+  br i1 %more, label %look, label %out
+look:
+  %stopped = call i1 @told_to_stop(ptr %stop)
+  br i1 %stopped, label %out, label %body
 body:
   call void %code(i64 %args, i64 %chunk, i64 %size)
   %next = add i64 %chunk, 1
@@ -164,8 +188,9 @@ out:
 
 ; Do one job with whatever helpers take part. Another caller in the pool, or no helper to spare: all of it here.
 ; %others: threads beside this one that walk a table now; each has a core, which leaves so many helpers fewer.
+; %stop: a flag that ends it between two chunks, or null.
 ; %cost: what it is predicted to take, in ticks. Sleepers are woken once the jobs that just went by without them would have paid for it.
-define internal void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others) {
+define internal void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others, ptr %stop) {
 entry:
   %helpers_at = getelementptr i64, ptr %pool, i64 33
   %helpers = load i64, ptr %helpers_at
@@ -187,13 +212,14 @@ try:
   %got = extractvalue { i64, i1 } %pair, 1
   br i1 %got, label %post, label %alone
 alone:
-  call void @run_alone(ptr %code, i64 %args, i64 %size)
+  call void @run_alone(ptr %code, i64 %args, i64 %size, ptr %stop)
   ret void
 post:
   %done_at = getelementptr i64, ptr %pool, i64 8
   %code_at = getelementptr i64, ptr %pool, i64 16
   %args_at = getelementptr i64, ptr %pool, i64 17
   %wanted_at = getelementptr i64, ptr %pool, i64 18
+  %flag_at = getelementptr i64, ptr %pool, i64 19
   %rest = sub i64 %size, 1
   %fewer = icmp slt i64 %rest, %spare
   %wanted = select i1 %fewer, i64 %rest, i64 %spare
@@ -201,6 +227,7 @@ post:
   store atomic ptr %code, ptr %code_at monotonic, align 8
   store atomic i64 %args, ptr %args_at monotonic, align 8
   store atomic i64 %wanted, ptr %wanted_at monotonic, align 8
+  store atomic ptr %stop, ptr %flag_at monotonic, align 8
   %number = shl i64 %size, 42
   %end_bits = shl i64 %size, 21
   %word = or i64 %number, %end_bits
@@ -388,7 +415,7 @@ out:
 define void @tfjit_run(ptr %pool, ptr %code, i64 %args, i64 %size) {
   %control = call i64 @flush_denormals()
   %others = atomicrmw add ptr @walking, i64 1 monotonic
-  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 4611686018427387904, i64 %others)
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 4611686018427387904, i64 %others, ptr null)
   %ignored = atomicrmw sub ptr @walking, i64 1 monotonic
   call void @restore_control(i64 %control)
   ret void

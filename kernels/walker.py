@@ -4,7 +4,7 @@
 
     0          every instruction ran
     k > 0      instruction k - 1 left a status other than 0 in word 0 of its argument block; later ones did not run
-    k < 0      the cancel flag was set; instruction -k - 1 and later ones did not run
+    k < 0      the cancel flag was set; instruction -k - 1 did not run, or not all of it, and later ones did not
 
 It resets nothing: who sees a status reads status and detail from the block and zeroes them. Denormals are flushed while it
 runs, and the caller's floating-point control word is restored. A table, and the argument blocks it points at, serve one call at
@@ -17,8 +17,9 @@ A table is a C-contiguous int64 array. Words:
                                        array number, address of the word to write, byte offset added to the data address
     3  number of instructions       4  word offset of the instructions, four words each:
                                        address of `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block,
-                                       nchunks, predicted ticks on one thread; or a jump, whose kind stands in place of nchunks:
-                                       number of the instruction to go on with, address of its block, kind, 0
+                                       nchunks, predicted ticks on one thread (their complement where the chunks that are left when
+                                       the cancel flag is set need not run: a negative number); or a jump, whose kind stands in
+                                       place of nchunks: number of the instruction to go on with, address of its block, kind, 0
     5  flags: 1 = release the GIL
     6  address of a trace buffer (1 + 2 * instructions words: the counter when the last instruction ended, then for each instruction
        its ticks and how often it ran, added to what is there) or 0
@@ -55,7 +56,8 @@ class StepTable:
 
     arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks), or for a jump (number of the
     instruction to go on with, which may be the one behind the last; block address, kind). costs: of each in predicted
-    ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. patches: (array number,
+    ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. cuttable: which of them may end
+    between two chunks once the cancel flag is set, since nobody sees what they leave undone. patches: (array number,
     address of the word to write, byte offset). cancel: address of the cancel flag; or cancel_array: which array it is. The table
     keeps nothing alive that its addresses point at.
     """
@@ -67,6 +69,7 @@ class StepTable:
         patches: Sequence[tuple[int, int, int]] = (),
         *,
         costs: Sequence[int] | None = None,
+        cuttable: Sequence[bool] | None = None,
         release_gil: bool = False,
         pool: int = 0,
         cancel: int = 0,
@@ -103,6 +106,8 @@ class StepTable:
             rows = np.zeros((len(instructions), 4), np.int64)
             rows[:, :3] = np.asarray(instructions, np.int64)
             rows[:, 3] = 1 << 62 if costs is None else np.asarray(costs, np.int64)
+            if cuttable is not None:
+                rows[:, 3] ^= -np.asarray(cuttable, np.int64)
             self.words[instruction_offset:] = rows.ravel()
 
     @property

@@ -66,7 +66,12 @@ run:
   %code = load ptr, ptr %code_at
   %args = load i64, ptr %args_at
   %size = load i64, ptr %size_at
-  %cost = load i64, ptr %cost_at
+  %cost_word = load i64, ptr %cost_at
+  %marked = icmp slt i64 %cost_word, 0            ; the cost's complement: chunks need not all run once the step is to stop
+  %complement = xor i64 %cost_word, -1
+  %cost = select i1 %marked, i64 %complement, i64 %cost_word
+  %cuttable = and i1 %marked, %cancellable
+  %stop = select i1 %cuttable, ptr %cancel_word, ptr null
   %single = icmp eq i64 %size, 1
   br i1 %single, label %plain, label %several
 plain:
@@ -115,19 +120,25 @@ spread:
 shared:
   %walking = load atomic i64, ptr @walking monotonic, align 8
   %others = sub i64 %walking, %counts
-  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others)
+  call void @run_shared(ptr %pool, ptr %code, i64 %args, i64 %size, i64 %cost, i64 %others, ptr %stop)
   br label %ran
 alone:
-  call void @run_alone(ptr %code, i64 %args, i64 %size)
+  call void @run_alone(ptr %code, i64 %args, i64 %size, ptr %stop)
   br label %ran
 ran:
   %after = add i64 %index, 1
   %status_at = inttoptr i64 %args to ptr
   %status = load i64, ptr %status_at
   %good = icmp eq i64 %status, 0
-  br i1 %good, label %next, label %failed
+  br i1 %good, label %whole, label %failed
+whole:
+  br i1 %cuttable, label %look_behind, label %next
+look_behind:
+  %late_cancel = load atomic i64, ptr %cancel_word monotonic, align 8
+  %cut_short = icmp ne i64 %late_cancel, 0
+  br i1 %cut_short, label %stopped, label %next
 next:
-  %following = phi i64 [ %after, %ran ], [ %target, %steer ], [ %chosen, %compare ]
+  %following = phi i64 [ %after, %whole ], [ %after, %look_behind ], [ %target, %steer ], [ %chosen, %compare ]
   br i1 %traced, label %trace_one, label %head
 trace_one:
   %entry_word = mul i64 %index, 2

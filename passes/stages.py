@@ -194,7 +194,11 @@ class _Splitter:
         return (node.attrs.get("container") or b"").decode(), shared.decode() or source
 
     def _handles(self, name: str) -> list[tuple[str, str] | None]:
-        found = []
+        """The resources that a node uses: what its handles stand for, or (staging areas) what it names itself."""
+        found: list[tuple[str, str] | None] = []
+        attrs = self.graph.node(name).attrs
+        if "shared_name" in attrs and name not in self.plain:
+            found.append(((attrs.get("container") or b"").decode(), (attrs["shared_name"] or b"").decode() or name))
         for source, slot in self.graph.inputs(name):
             node = self.graph.node(source)
             dtype = node.output_dtypes[slot]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import control_ir, cpu_features, python_abi, walker, walker_ir
+from tfjit.kernels import control_ir, cpu_features, intraop, python_abi, walker, walker_ir
 from tfjit.kernels.source import KernelSource
 from tfjit.kernels.store import store
 from tfjit.kernels.walker import StepTable
@@ -65,6 +65,12 @@ def cancel(args, chunk, nchunks):
     store_word(word(args, 2), 1)
 
 
+def cancel_in(args, chunk, nchunks):
+    atomic_add(args + 32, 1)
+    if chunk == word(args, 3):
+        store_word(word(args, 2), 1)
+
+
 def decrement(args, chunk, nchunks):
     store_word(word(args, 2), load_word(word(args, 2)) - 1)
 
@@ -72,7 +78,7 @@ def decrement(args, chunk, nchunks):
 def put(args, chunk, nchunks):
     store_word(word(args, 2), word(args, 3))
 """,
-    entries=("add", "fail_at", "count", "spin", "halve", "cancel", "wait_for", "decrement", "put"),
+    entries=("add", "fail_at", "count", "spin", "halve", "cancel", "cancel_in", "wait_for", "decrement", "put"),
     title="walker tests",
 )
 
@@ -201,6 +207,45 @@ def test_cancel(walk: walker.Walk, code: dict[str, int]) -> None:
     table.set_cancel(0)
     assert walk(table.words) == 0
     assert [int(args[2]) for args in counters] == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("cuttable", [False, True])
+def test_cancel_between_chunks(walk: walker.Walk, code: dict[str, int], cuttable: bool, threads: int) -> None:
+    """What may be cut ends there; anything else is whole, and what follows does not run."""
+    flag, behind, chunks = np.zeros(1, np.int64), block(), 1000
+    args = block(at(flag), 2)
+    pool = intraop.get_pool(threads) if threads > 1 else None
+    table = StepTable(
+        0,
+        [(code["cancel_in"], at(args), chunks), (code["count"], at(behind), 1)],
+        costs=[10**9, 1],
+        cuttable=[cuttable, False],
+        cancel=at(flag),
+        pool=pool.state_address if pool is not None else 0,
+    )
+    assert walk(table.words) == (-1 if cuttable else -2)
+    assert behind[2] == 0
+    if not cuttable:
+        assert args[4] == chunks
+    elif pool is None:
+        assert args[4] == 3
+    else:
+        assert 3 <= args[4] <= chunks
+    flag[0] = args[4] = 0
+    args[3] = -1
+    assert walk(table.words) == 0
+    assert (args[4], behind[2]) == (chunks, 1)
+
+
+@pytest.mark.parametrize("cuttable", [False, True])
+def test_the_last_instruction_is_cut(walk: walker.Walk, code: dict[str, int], cuttable: bool) -> None:
+    """A walk that left something undone says so, though nothing follows."""
+    flag = np.zeros(1, np.int64)
+    args = block(at(flag), 0)
+    table = StepTable(0, [(code["cancel_in"], at(args), 4)], cuttable=[cuttable], cancel=at(flag))
+    assert walk(table.words) == (-1 if cuttable else 0)
+    assert args[4] == (1 if cuttable else 4)
 
 
 def counted_loop(code: dict[str, int], kept: list[np.ndarray], count: np.ndarray, body: list[tuple[int, int, int]], first: int) -> list:

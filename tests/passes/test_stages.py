@@ -119,6 +119,15 @@ def whole_enabling_by_name() -> Nodes:
     return [tf.tanh(a.dequeue()), b.enqueue(x)]
 
 
+def whole_staging() -> Nodes:
+    """What is staged in this run may be what is taken out of the area."""
+    taken = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name="area")[0]
+    x = queue("other").dequeue()
+    for _ in range(MIN_BETWEEN):
+        x = tf.tanh(x)
+    return [tf.tanh(taken), tf.raw_ops.Stage(values=[x], shared_name="area")]
+
+
 def whole_python() -> Nodes:
     called = tf.py_func(lambda: np.float32(1), [], tf.float32, name="python")
     return [called, tf.tanh(queue().dequeue())]
@@ -148,6 +157,7 @@ def whole_without_waiting() -> Nodes:
     [
         (whole_enabling, "may be what an earlier stage would wait for, by queue"),
         (whole_enabling_by_name, "may be what an earlier stage would wait for, by one"),
+        (whole_staging, "may be what an earlier stage would wait for, by area"),
         (whole_python, "the Python function of python may do"),
         (whole_in_a_loop, "stands before what waits, in loops or conditionals"),
         (whole_chosen, "waits for a resource that another node chooses"),

@@ -380,6 +380,15 @@ class Layout:
         """Whether a run borrows its arena from the session."""
         return self.arena_bytes >= SHARED_BYTES
 
+    def _is_cuttable(self, owned: Owned) -> bool:
+        """Whether a launch may end between two chunks when the run is to stop: it writes nothing that outlives the run."""
+        instruction = owned.instruction
+        if instruction.spec.op == PARTS or any(isinstance(w, Pointer) and w.kind == "state" for w in owned.launch.words):
+            return False
+        roots = [self.lives.root(value) for value in (*instruction.inputs, *instruction.outputs)]
+        written = roots[len(instruction.inputs) :]
+        return all(root.storage != "handle" for root in roots) and all(root.storage == "buffer" for root in written)
+
     def _native_failure(self, stretch: int, result: int, words: np.ndarray) -> None:
         """Raise what a compiled kernel reported. result: 1 + row of the stretch."""
         if result < 0:
@@ -441,6 +450,7 @@ class Layout:
                     *((index["flag"], table.cancel_address, 0) for table in tables if "flag" in index),
                 ],
                 costs=[int(sum(one.launch.cost_ns for one in owned) * ticks_per_ns) for owned in stretch.owners],
+                cuttable=[bool(owned) and all(self._is_cuttable(one) for one in owned) for owned in stretch.owners],
                 release_gil=stretch.loops or stretch.cost_ns > KEEP_GIL_NS,
                 cancel_array=index.get("flag", -1),
                 pool=pool.state_address if pool is not None else 0,
