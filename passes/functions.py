@@ -208,7 +208,10 @@ class FunctionLibrary:
         self._made: dict[tuple[Any, ...], Function] = {}
         self._made_names: set[str] = set()
         self._kept: dict[Any, Any] = {}
-        self._copies: weakref.WeakSet[DataflowGraph] = weakref.WeakSet()  # graphs with this library that passes have made
+        # Graphs with this library that passes have made. No WeakSet: its callbacks are Python that runs when a graph goes, and an
+        # interrupt that comes while one is taken apart would be raised in there, where Python drops it.
+        self._copies: list[weakref.ref[DataflowGraph]] = []
+        self._prune_at = 64
         self._counter = 0
 
     def child(self) -> FunctionLibrary:
@@ -353,7 +356,7 @@ class FunctionLibrary:
                 bodies += self._bodies.values()
                 self._bodies.clear()
             kept = list(self._kept.values())
-            copies = list(self._copies)
+            copies = [graph for graph in (found() for found in self._copies) if graph is not None]
             self._made.clear()
             self._kept.clear()
             self._copies.clear()
@@ -364,7 +367,11 @@ class FunctionLibrary:
 
     def remember(self, graph: DataflowGraph) -> None:
         """A copy was made with this library: it is dissolved with it, whether or not it was used."""
-        self._copies.add(graph)
+        with self._lock:
+            self._copies.append(weakref.ref(graph))
+            if len(self._copies) >= self._prune_at:
+                self._copies = [found for found in self._copies if found() is not None]
+                self._prune_at = max(64, 2 * len(self._copies))
 
     def new_name(self, prefix: str) -> str:
         """A name that no function here has, nor was given before: the prefix itself where it is free, else with a number behind it."""

@@ -20,16 +20,28 @@ tf1 = tf.compat.v1
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Press Ctrl-C that much later, from another thread, as a terminal does."""
+    """Press Ctrl-C that much later, from another thread, as a terminal does.
+
+    And again where nothing came of it for long: an interrupt that comes in a callback of a weak reference is dropped by Python.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    timer.start()
+    over, main = threading.Event(), threading.main_thread().ident
+    assert main is not None
+
+    def press() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            signal.pthread_kill(main, signal.SIGINT)
+            wait = 10.0
+
+    thread = threading.Thread(target=press)
+    thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             yield
     finally:
-        timer.cancel()
-        timer.join()
+        over.set()
+        thread.join()
         signal.signal(signal.SIGINT, before)
 
 

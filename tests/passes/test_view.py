@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -407,3 +409,15 @@ def test_an_edge_along_the_order_keeps_it_and_one_against_it_does_not() -> None:
     graph.remove_control_edge("a", "b")
     graph.add_control_edge("b", "a")
     assert graph.topological_order() == ["x", "b", "a"]
+
+
+def test_no_callback_runs_when_a_copy_goes() -> None:
+    """An interrupt while a graph is taken apart would be raised in it, and dropped there."""
+    graph = parse_graph(DIAMOND)
+    copy = graph.copy()
+    assert all(reference.__callback__ is None for reference in weakref.getweakrefs(copy))
+    for _ in range(1000):
+        graph.copy()
+    assert len(graph.functions._copies) < 200
+    graph.functions.dissolve()
+    assert not copy.op_types
