@@ -16,7 +16,7 @@ PRINTED = (
     ["[1.", "2.523188", "2.928055"],
     ["1.880797", "array([[1, 2, 1, 2]]"],
     ["[1., 2., 3.]", "0.16666667", "-0.00925926"],
-    ["[1.", "1.7615942", "square_by_product: Square: is a product", "3 elementwise nodes in one loop", "a run of the step"],
+    ["[1.", "1.76159", "square_by_product: Square: is a product", "3 elementwise nodes in one loop", "a run of the step"],
 )
 
 
