@@ -14,7 +14,7 @@ from tfjit.passes.body_scopes import Scope, close_scopes, fold_scopes, is_struct
 from tfjit.passes.context import PassContext
 from tfjit.passes.control_edges import drop_control_edges
 from tfjit.passes.functions import WHILES, indexed
-from tfjit.passes.rewrite import tensor_shape
+from tfjit.passes.rewrite import new_constant, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.stacks import stacks_to_lists
 from tfjit.passes.trim_bodies import trim_loops
@@ -136,7 +136,7 @@ class _Level:
                 if self.graph.node(loop.name).is_stateful:
                     for consumer, _ in self.graph.consumers(loop.name, k):  # it may mean to wait for the loop's effects
                         self.graph.add_control_edge(loop.name, consumer)
-                self.graph.redirect_output(loop.name, k, *_constant(self.graph, self.graph.node(loop.name), number))
+                self.graph.redirect_output(loop.name, k, *new_constant(self.graph, self.graph.node(loop.name), np.array(number)))
                 self.scope.changed = True
 
     # ---- what is there
@@ -209,7 +209,7 @@ class _Level:
         node = body.graph.node(filled.value[0])
         if constant is not None and constant.dtype != object:
             for emptier, m, pop in filled.emptiers:
-                self._straight(emptier, m, pop, _constant(emptier.body.graph, pop, constant))
+                self._straight(emptier, m, pop, new_constant(emptier.body.graph, pop, np.array(constant)))
             self.ctx.log(filled.made.name, "of a constant")
         elif k is not None and k in loop.unchanged:
             for emptier, m, pop in filled.emptiers:
@@ -275,7 +275,7 @@ class _Level:
         loop, push, made = filled.loop, filled.push, filled.made
         graph, dtype = loop.body.graph, push.attrs["element_dtype"]
         shape, _ = self.graph.inputs(made.name)
-        length = _constant(self.graph, made, np.array(loop.trips, np.int32))
+        length = new_constant(self.graph, made, np.array(loop.trips, np.int32))
         self.graph.change_op(made.name, "TensorListReserve", [shape, length], {"element_dtype": dtype})
         before, value = graph.inputs(push.name)
         position = self._position(loop)
@@ -317,8 +317,8 @@ class _Level:
                 found = self._scaled(loop.body, arg, number, start - step * counter.step * counter.start, step * counter.step)
             else:
                 if counter.start:
-                    number = _node(graph, arg, "Sub", [number, _constant(graph, arg, np.array(counter.start, np.int32))])
-                number = _node(graph, arg, "FloorDiv", [number, _constant(graph, arg, np.array(counter.step, np.int32))])
+                    number = _node(graph, arg, "Sub", [number, new_constant(graph, arg, np.array(counter.start, np.int32))])
+                number = _node(graph, arg, "FloorDiv", [number, new_constant(graph, arg, np.array(counter.step, np.int32))])
                 found = self._scaled(loop.body, arg, number, start, step)
             self.numbers[key] = found
         return found
@@ -327,10 +327,10 @@ class _Level:
         """start + step * number, of int32."""
         graph = body.graph
         if abs(step) != 1:
-            number = _node(graph, like, "Mul", [number, _constant(graph, like, np.array(step, np.int32))])
+            number = _node(graph, like, "Mul", [number, new_constant(graph, like, np.array(step, np.int32))])
         if step == -1:
-            return _node(graph, like, "Sub", [_constant(graph, like, np.array(start, np.int32)), number])
-        return _node(graph, like, "AddV2", [number, _constant(graph, like, np.array(start, np.int32))]) if start else number
+            return _node(graph, like, "Sub", [new_constant(graph, like, np.array(start, np.int32)), number])
+        return _node(graph, like, "AddV2", [number, new_constant(graph, like, np.array(start, np.int32))]) if start else number
 
     # ---- variables
 
@@ -377,16 +377,6 @@ def _writes(scope: Scope) -> bool:
         ):
             return True
     return False
-
-
-def _constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> Tensor:
-    value = np.array(value)
-    value.setflags(write=False)
-    attrs = {"dtype": as_dtype(value.dtype), "value": value}
-    made = graph.add_node_op(graph.new_name(f"{like.name}/constant"), "Const", (), attrs, like=like)
-    made.output_shapes = (value.shape,)
-    graph.add_control_edge(SOURCE, made.name)
-    return made.name, 0
 
 
 def _node(graph: DataflowGraph, like: Node, op: str, inputs: list[Tensor], attrs: dict[str, object] | None = None) -> Tensor:

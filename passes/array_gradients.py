@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.framework.dtypes import DType, as_dtype
+from tfjit.framework.dtypes import DType
 from tfjit.passes.body_scopes import Scope, is_structured
 from tfjit.passes.context import PassContext
 from tfjit.passes.functions import WHILES, indexed
+from tfjit.passes.rewrite import new_constant
 from tfjit.passes.trip_counts import Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.view import SOURCE, DataflowGraph, Node
 
@@ -122,7 +123,7 @@ class _Gradient:
                 raise _Stays(f"'{name}' uses its flow")
         for loop, m in takers.values():
             self._expect_no_other_use(loop, m, {read.name for _, read in reads})
-        whole = _constant(graph, scatter, np.array(-1, np.int32))
+        whole = new_constant(graph, scatter, np.array(-1, np.int32))
         graph.change_op(scatter.name, "TensorListFromTensor", [inputs[2], whole], {"element_dtype": self.dtype}).output_shapes = ((),)
         for loop, m in takers.values():
             _carry(self.top, loop, m, (scatter.name, 0))
@@ -131,7 +132,7 @@ class _Gradient:
             body = read_loop_.body.graph
             _, index, flow = body.inputs(read.name)
             attrs = {"element_dtype": self.dtype}
-            body.change_op(read.name, "TensorListGetItem", [flow, index, _constant(body, read, np.array(-1, np.int32))], attrs)
+            body.change_op(read.name, "TensorListGetItem", [flow, index, new_constant(body, read, np.array(-1, np.int32))], attrs)
         self._drop_handles()
 
     # ---- written in a loop, taken out whole
@@ -163,8 +164,8 @@ class _Gradient:
         if taken != [(total.name, 1 - sums[0][1])] or [user for user, _ in _users(body, total.name)] != [results[m].name]:
             raise _Stays(f"the flow of '{write.name}' is used")
         # nothing is changed before this
-        unknown = _constant(graph, self.array, np.array(-1, np.int32))
-        length = _constant(graph, self.array, np.array(int(size), np.int32))
+        unknown = new_constant(graph, self.array, np.array(-1, np.int32))
+        length = new_constant(graph, self.array, np.array(int(size), np.int32))
         name = graph.new_name(f"{self.array.name}/gradient")
         made = graph.add_node_op(name, "TensorListReserve", [unknown, length], {"element_dtype": self.dtype}, like=self.array)
         made.output_shapes = ((),)
@@ -177,7 +178,7 @@ class _Gradient:
         dims = None if shape is None else shape.dims_tuple
         asked = np.array(-1, np.int32) if dims is None else np.array([-1 if d is None else d for d in dims], np.int32)
         attrs = {"element_dtype": self.dtype, "num_elements": int(size)}
-        graph.change_op(gather.name, "TensorListStack", [(loop.name, m), _constant(graph, gather, asked)], attrs)
+        graph.change_op(gather.name, "TensorListStack", [(loop.name, m), new_constant(graph, gather, asked)], attrs)
         self._drop_handles()
 
     # ---- common
@@ -254,15 +255,6 @@ def _carry(top: Scope, loop: Loop, m: int, start: Tensor) -> None:
             member.output_shapes = ((),) * len(member.output_dtypes)
     graph.change_op(loop.name, node.op, inputs, attrs).output_shapes = tuple(() if i == m else old for i, old in enumerate(shapes))
     top.changed = True
-
-
-def _constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> Tensor:
-    value.setflags(write=False)
-    attrs = {"dtype": as_dtype(value.dtype), "value": value}
-    made = graph.add_node_op(graph.new_name(f"{like.name}/constant"), "Const", (), attrs, like=like)
-    made.output_shapes = (value.shape,)
-    graph.add_control_edge(SOURCE, made.name)
-    return made.name, 0
 
 
 __all__ = ["array_gradients", "counts"]

@@ -14,12 +14,12 @@ from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
 from tfjit.passes.fold import fold_constants
 from tfjit.passes.functions import WHILES
-from tfjit.passes.rewrite import is_static, tensor_shape
+from tfjit.passes.rewrite import is_static, new_constant, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.simplify import simplify
 from tfjit.passes.trim_bodies import trim_loops
 from tfjit.passes.trip_counts import counted_from, read_loop
-from tfjit.passes.view import SOURCE, DataflowGraph, Node
+from tfjit.passes.view import DataflowGraph, Node
 
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
@@ -426,14 +426,6 @@ class _Round:
         made = graph.change_op(node.name, node.op, graph.inputs(node.name), attrs)
         made.output_shapes = tuple(old if dense is None else dense.shape for old, dense in zip(shapes, given, strict=True))
 
-    def _constant(self, graph: DataflowGraph, like: Node, value: np.ndarray) -> tuple[str, int]:
-        value.setflags(write=False)
-        attrs = {"dtype": as_dtype(value.dtype), "value": value}
-        made = graph.add_node_op(graph.new_name(f"{like.name}/constant"), "Const", (), attrs, like=like)
-        made.output_shapes = (value.shape,)
-        graph.add_control_edge(SOURCE, made.name)
-        return made.name, 0
-
     def _op(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
         op, name = node.op, node.name
         inputs = graph.inputs(name)  # as they are by now
@@ -456,8 +448,8 @@ class _Round:
             made = graph.change_op(name, new, [inputs[k] for k in lists[op]], attrs)
             made.output_shapes = (dense.shape if new == "_SetRow" else dense.shape[1:],)
         elif op == "TensorListReserve":
-            dims = self._constant(graph, node, np.array(dense.shape, np.int32))
-            zero = self._constant(graph, node, np.zeros((), dense.dtype.as_numpy_dtype))
+            dims = new_constant(graph, node, np.array(dense.shape, np.int32))
+            zero = new_constant(graph, node, np.zeros((), dense.dtype.as_numpy_dtype))
             self._shaped(graph.change_op(name, "Fill", [dims, zero], {"T": dense.dtype}), dense)
         elif op in ("TensorListLength", "TensorArraySizeV3"):
             value = np.array(dense.shape[0], np.int32)
@@ -468,8 +460,8 @@ class _Round:
             self._shaped(graph.change_op(name, "Identity", [inputs[source]], {"T": dense.dtype}), dense)
 
     def _zeros(self, graph: DataflowGraph, name: str, dense: _Dense, like: Node) -> str:
-        dims = self._constant(graph, like, np.array(dense.shape, np.int32))
-        zero = self._constant(graph, like, np.zeros((), dense.dtype.as_numpy_dtype))
+        dims = new_constant(graph, like, np.array(dense.shape, np.int32))
+        zero = new_constant(graph, like, np.zeros((), dense.dtype.as_numpy_dtype))
         made = graph.add_node_op(name, "Fill", [dims, zero], {"T": dense.dtype}, like=like)
         made.output_shapes = (dense.shape,)
         return made.name

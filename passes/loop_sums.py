@@ -7,17 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.framework.dtypes import as_dtype
 from tfjit.passes.array_gradients import counts
 from tfjit.passes.body_scopes import Scope, close_scopes, open_scopes
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
 from tfjit.passes.functions import WHILES, indexed
-from tfjit.passes.rewrite import is_static, tensor_shape
+from tfjit.passes.rewrite import is_static, new_constant, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.trim_bodies import trim_loops
 from tfjit.passes.trip_counts import Loop, Tensor, argument, behind_identities, read_loop, value_of
-from tfjit.passes.view import SOURCE, DataflowGraph, Node
+from tfjit.passes.view import DataflowGraph, Node
 
 _ENOUGH_ROWS: Final = 256  # a product that sums over so many rows in one iteration is as fast there
 _MAX_BYTES: Final = 256 << 20  # of what is kept of all iterations
@@ -222,8 +221,8 @@ class _Sums:
         if int(np.prod(shape)) * dtype.size > _MAX_BYTES:
             raise _Stays(f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep")
         k, node = found.number, graph.node(loop.name)
-        dims = _constant(graph, node, np.array(shape, np.int32))
-        zero = _constant(graph, node, np.zeros((), dtype.as_numpy_dtype))
+        dims = new_constant(graph, node, np.array(shape, np.int32))
+        zero = new_constant(graph, node, np.zeros((), dtype.as_numpy_dtype))
         start = graph.add_node_op(graph.new_name(f"{found.term.name}/rows"), "Fill", [dims, zero], {"T": dtype}, like=node)
         start.output_shapes = (shape,)
         arg = indexed(body, "_Arg")[k]
@@ -247,7 +246,7 @@ class _Sums:
 
     def _flat(self, found: _Sum, array: Tensor, shape: tuple[int, ...]) -> Tensor:
         graph = self.scope.graph
-        dims = _constant(graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32))
+        dims = new_constant(graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32))
         name = graph.new_name(f"{found.term.name}/flat")
         made = graph.add_node_op(name, "Reshape", [array, dims], {}, like=graph.node(self.loop.name))
         made.output_shapes = ((shape[0] * shape[1], shape[2]),)
@@ -284,15 +283,6 @@ def _is_zero(graph: DataflowGraph, tensor: Tensor) -> bool:
         return node.op == "ZerosLike" or _is_zero(graph, graph.inputs(node.name)[0])
     value = constant_value(graph, *(graph.inputs(node.name)[1] if node.op == "Fill" else tensor))
     return value is not None and not value.any()
-
-
-def _constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> Tensor:
-    value.setflags(write=False)
-    attrs = {"dtype": as_dtype(value.dtype), "value": value}
-    made = graph.add_node_op(graph.new_name(f"{like.name}/constant"), "Const", (), attrs, like=like)
-    made.output_shapes = (value.shape,)
-    graph.add_control_edge(SOURCE, made.name)
-    return made.name, 0
 
 
 __all__ = ["loop_sums"]

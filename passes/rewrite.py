@@ -86,12 +86,20 @@ def add_constant(graph: DataflowGraph, ctx: PassContext, like: Node, what: str, 
 
     In a graph with control flow it waits for the node's first input: so it is in the same loop or branch.
     """
+    return _const(graph, like, what, value, graph.inputs(like.name)[0][0] if ctx.scratch.get("control_flow") else SOURCE)
+
+
+def new_constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> tuple[str, int]:
+    """The output of such a Const in a graph without v1 control flow. The value is frozen."""
+    return _const(graph, like, "constant", value, SOURCE).name, 0
+
+
+def _const(graph: DataflowGraph, like: Node, what: str, value: np.ndarray, after: str) -> Node:
     value = np.ascontiguousarray(value).reshape(value.shape)
     if value.flags.writeable:
         value.setflags(write=False)
-    made = graph.add_node_op(
-        graph.new_name(f"{like.name}/{what}"), "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=like
-    )
+    attrs = {"dtype": as_dtype(value.dtype), "value": value}
+    made = graph.add_node_op(graph.new_name(f"{like.name}/{what}"), "Const", (), attrs, like=like)
     made.output_shapes = (value.shape,)
-    graph.add_control_edge(graph.inputs(like.name)[0][0] if ctx.scratch.get("control_flow") else SOURCE, made.name)
+    graph.add_control_edge(after, made.name)
     return made

@@ -13,10 +13,10 @@ from tfjit.passes.body_scopes import Scope, close_scopes, is_structured, open_sc
 from tfjit.passes.context import PassContext
 from tfjit.passes.evaluate import constant_value
 from tfjit.passes.functions import WHILES
-from tfjit.passes.rewrite import is_static, tensor_shape
+from tfjit.passes.rewrite import is_static, new_constant, tensor_shape
 from tfjit.passes.shapes import infer_shapes
 from tfjit.passes.trip_counts import Loop, read_loop, value_of
-from tfjit.passes.view import SOURCE, DataflowGraph, Node
+from tfjit.passes.view import DataflowGraph, Node
 
 Tensor = tuple[str, int]
 
@@ -203,12 +203,12 @@ class _Sizer:
     ) -> None:
         graph = scope.graph
         index = next(graph.node(p[0]).output_dtypes[p[1]] for p in places if not isinstance(p, int))
-        scalars = [p if isinstance(p, tuple) else self._constant(graph, node, np.array(p, index.as_numpy_dtype)) for p in places]
+        scalars = [p if isinstance(p, tuple) else new_constant(graph, node, np.array(p, index.as_numpy_dtype)) for p in places]
         begin = graph.add_node_op(
             graph.new_name(f"{node.name}/begin"), "Pack", scalars, {"T": index, "N": len(scalars), "axis": 0}, like=node
         )
         begin.output_shapes = ((len(scalars),),)
-        size = self._constant(graph, node, np.array(sizes, index.as_numpy_dtype))
+        size = new_constant(graph, node, np.array(sizes, index.as_numpy_dtype))
         attrs = {"T": node.attrs["T"], "Index": index}
         scope.changed = True
         if len(out) == len(sizes):
@@ -216,17 +216,9 @@ class _Sizer:
             return
         made = graph.add_node_op(graph.new_name(f"{node.name}/slice"), "Slice", [x, (begin.name, 0), size], attrs, like=node)
         made.output_shapes = (tuple(sizes),)
-        final = self._constant(graph, node, np.array(out, np.int32))
+        final = new_constant(graph, node, np.array(out, np.int32))
         graph.change_op(node.name, "Reshape", [(made.name, 0), final], {"T": node.attrs["T"], "Tshape": d.int32})
         node.output_shapes = (tuple(out),)
-
-    def _constant(self, graph: DataflowGraph, like: Node, value: np.ndarray) -> Tensor:
-        value.setflags(write=False)
-        attrs = {"dtype": d.as_dtype(value.dtype), "value": value}
-        made = graph.add_node_op(graph.new_name(f"{like.name}/constant"), "Const", (), attrs, like=like)
-        made.output_shapes = (value.shape,)
-        graph.add_control_edge(SOURCE, made.name)
-        return made.name, 0
 
 
 __all__ = ["size_slices"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfjit.framework.dtypes import as_dtype
 from tfjit.passes.body_scopes import Scope
 from tfjit.passes.context import PassContext
 from tfjit.passes.functions import WHILES
 from tfjit.passes.prune import ancestors
+from tfjit.passes.rewrite import new_constant
 from tfjit.passes.trip_counts import argument, value_of
-from tfjit.passes.view import SOURCE, DataflowGraph, Node
+from tfjit.passes.view import Node
 
 
 class _Stays(Exception):
@@ -55,7 +55,7 @@ class _Stack:
         (filler, into, push), (emptier, out_of, pop) = pushes[0], pops[0]
         if filler not in ancestors(graph, [emptier]):
             raise _Stays(f"'{emptier}' may run before '{filler}'")
-        shape = _constant(graph, node, -1)
+        shape = new_constant(graph, node, np.array(-1, np.int32))
         graph.change_op(node.name, "EmptyTensorList", [shape, graph.inputs(node.name)[0]], {"element_dtype": dtype})
         variant = graph.node(node.name).output_dtypes[0]
         for name, k in ((filler, into), (emptier, out_of)):
@@ -115,7 +115,7 @@ class _Stack:
         handle = graph.inputs(pop.name)[0]
         shapes = pop.output_shapes
         attrs = {"element_dtype": pop.attrs["elem_type"]}
-        graph.change_op(pop.name, "TensorListPopBack", [handle, _constant(graph, pop, -1)], attrs)
+        graph.change_op(pop.name, "TensorListPopBack", [handle, new_constant(graph, pop, np.array(-1, np.int32))], attrs)
         pop.output_shapes = ((), shapes[0])
         graph.redirect_output(pop.name, 0, pop.name, 1)
         _give_back(body, k, pop)
@@ -126,17 +126,6 @@ def _give_back(body: Scope, k: int, node: Node) -> None:
     result = next(n for n in graph.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k)
     assert argument(body, graph.inputs(result.name)[0]) == k
     graph.change_op(result.name, "_Retval", [(node.name, 0)], {**result.attrs, "T": node.output_dtypes[0]})
-
-
-def _constant(graph: DataflowGraph, like: Node, number: int) -> tuple[str, int]:
-    value = np.array(number, np.int32)
-    value.setflags(write=False)
-    made = graph.add_node_op(
-        graph.new_name(f"{like.name}/constant"), "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=like
-    )
-    made.output_shapes = ((),)
-    graph.add_control_edge(SOURCE, made.name)
-    return made.name, 0
 
 
 __all__ = ["stacks_to_lists"]
