@@ -86,7 +86,8 @@ class ThreadPool:
         self._name = name
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._idle = 0  # threads that wait for a job or are about to
+        self._queued = 0  # jobs that no thread has taken
         self._lock = threading.Lock()
         watch(self)
 
@@ -95,13 +96,16 @@ class ThreadPool:
         if self.num_threads <= 0:
             job()
             return
-        self._jobs.put(job)
-        if self._idle == 0 and len(self._threads) < self.num_threads:
-            with self._lock:
-                if len(self._threads) < self.num_threads:
-                    thread = threading.Thread(target=self._work, args=(self._jobs,), name=f"{self._name}-{len(self._threads)}", daemon=True)
-                    self._threads.append(thread)
-                    thread.start()
+        with self._lock:
+            self._queued += 1
+            self._jobs.put(job)
+            # An idle thread that a queued job will wake is not free for this one.
+            if self._queued > self._idle and len(self._threads) < self.num_threads:
+                name = f"{self._name}-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, args=(self._jobs,), name=name, daemon=True)
+                self._threads.append(thread)
+                self._idle += 1
+                thread.start()
 
     @contextmanager
     def working(self, priority: int = 0) -> Iterator[None]:
@@ -147,28 +151,33 @@ class ThreadPool:
 
     def _work(self, jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while True:
-            with self._lock:
-                self._idle += 1
             job = jobs.get()
             with self._lock:
                 self._idle -= 1
+                self._queued -= 1
             if job is None:
                 return
             job()
             del job  # it holds its step, which must not live until the next job comes
+            with self._lock:
+                if jobs is not self._jobs:
+                    return  # the job forked: this is the child, whose pool begins anew
+                self._idle += 1
 
     def after_fork(self) -> None:
         """Put things in order in a forked child, where the threads and the steps whose jobs are queued are gone."""
         release_lock(self._lock)
-        self._threads, self._idle, self._jobs = [], 0, queue.SimpleQueue()
+        self._threads, self._idle, self._queued, self._jobs = [], 0, 0, queue.SimpleQueue()
         if self.slots is not None:
             self.slots.after_fork()
 
     def close(self) -> None:
         """End the threads, which have nothing left to do; waits for those that are not the caller's own."""
-        threads, self._threads = self._threads, []
-        for _ in threads:
-            self._jobs.put(None)
+        with self._lock:
+            threads, self._threads = self._threads, []
+            self._queued += len(threads)
+            for _ in threads:
+                self._jobs.put(None)
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(_PATIENCE_S)
