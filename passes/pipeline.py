@@ -130,12 +130,10 @@ PARTITION_PASSES: Final[tuple[Pass, ...]] = (
 )
 # TFJIT_DISABLE does not reach these
 REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
-OPTIMIZATIONS: Final = frozenset(
-    {
-        *("functionalize", "trim_bodies", "fold_constants", "simplify", "drop_control_edges", "eliminate_common_subexpressions"),
-        *("size_slices", "accumulators", "dense_lists", "loop_sums", "compile_loops", "specialize_bodies", "fuse"),
-    }
-)  # left out at L0
+# L0 does not reach these: one acts only where a config asks for it, the other keeps constants on their devices
+_NO_OPTIMIZATION: Final = frozenset({"strip_debug", "replicate_constants"})
+# left out at L0
+OPTIMIZATIONS: Final = frozenset(pass_.__name__ for pass_ in (*GRAPH_PASSES, *PARTITION_PASSES)) - REQUIRED - _NO_OPTIMIZATION
 
 
 @dataclass(frozen=True, slots=True)

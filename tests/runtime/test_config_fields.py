@@ -18,6 +18,7 @@ import tensorflow as tf
 import tfjit
 from tests.runtime.covering import covers
 from tfjit import cli
+from tfjit.passes import pipeline
 from tfjit.passes.context import PassContext
 from tfjit.passes.view import DataflowGraph
 from tfjit.runtime import io_pool, optimizers
@@ -470,7 +471,7 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 
 # what is done to the graph
 
-LOOPS = {"functionalize", "trim_bodies", "size_slices", "dense_lists", "compile_loops", "specialize_bodies"}
+LOOPS = set(optimizers.OPTIMIZERS["loop"])
 TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
 
 
@@ -518,6 +519,15 @@ def test_passes_left_out(world: World, text: str, gone: set[str]) -> None:
     with tfjit.Session(graph=world.graph, config=config(f"graph_options {{ {text} }}")) as session:
         world.check(session)
         assert set(TWICE) - set(passes(session)) == gone
+
+
+def test_every_optional_pass_belongs_to_one_optimizer() -> None:
+    """A pass that is added is turned off with its group, or is listed as one that no group has."""
+    every = {pass_.__name__ for pass_ in (*pipeline.GRAPH_PASSES, *pipeline.PARTITION_PASSES)} - pipeline.REQUIRED
+    grouped = [name for names in optimizers.OPTIMIZERS.values() for name in names]
+    assert sorted([*grouped, *optimizers.UNGROUPED]) == sorted(every)
+    assert every >= pipeline.OPTIMIZATIONS
+    assert {"accumulators", "loop_sums"} <= LOOPS
 
 
 def test_passes_that_run_once_or_out_of_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

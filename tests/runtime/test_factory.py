@@ -159,6 +159,28 @@ def test_both_forms_of_making_a_session(registry: dict[str, SessionFactory]) -> 
         tfjit.Session("trace://nothing", graph=tfjit.Graph())
 
 
+def test_failures_are_logged(registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture) -> None:
+    """In TensorFlow's words, whichever form was called."""
+    SessionFactory.register("TRACE", TraceFactory())
+    negative = tfjit.ConfigProto()
+    negative.experimental.session_metadata.version = -1
+    for options, text in (
+        (SessionOptions(target="foo://bar"), "Failed to get session factory: NOT_FOUND: No session factory registered"),
+        (SessionOptions(target="trace://nothing"), "Failed to create session: INTERNAL: Failed to create session."),
+        (SessionOptions(config=negative), "Failed to create session: INVALID_ARGUMENT: Session version shouldn't be negative"),
+    ):
+        caplog.clear()
+        status, _ = try_new_session(options)
+        assert status is not None
+        with pytest.raises(type(status)):
+            new_session(options)
+        records = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert [record.getMessage().startswith(text) for record in records] == [True, True], caplog.text
+    caplog.clear()
+    new_session(SessionOptions()).close()
+    assert not caplog.records
+
+
 def test_a_negative_session_version_is_refused() -> None:
     config = tfjit.ConfigProto()
     config.experimental.session_metadata.name = "model"

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.runtime.covering import covers
 from tfjit.framework.env import Clock, Env, FileSystem
 from tfjit.runtime.op_kernel import OpContext
 
@@ -199,6 +200,25 @@ def test_sessions_share_a_resource_and_keep_it_alive() -> None:
     del a, b, again
     gc.collect()
     assert gone() is None
+
+
+@covers("ConfigProto.isolate_session_state")
+def test_an_isolated_session_shares_nothing() -> None:
+    graph, v, _, _, initialize = counters()
+    shared = tfjit.SessionResource()
+    isolated = tfjit.ConfigProto(isolate_session_state=True)
+    with (
+        tfjit.Session(graph=graph, options=tfjit.SessionOptions(session_resource=shared)) as common,
+        tfjit.Session(graph=graph, config=isolated, options=tfjit.SessionOptions(session_resource=shared)) as alone,
+    ):
+        common.run(initialize)
+        with pytest.raises(tfjit.errors.FailedPreconditionError):
+            alone.run(v)
+        alone.run(initialize)
+        alone.run(v.assign(7.0))
+        assert common.run(v) == 1
+        assert alone.run(v) == 7
+    assert shared.managers
 
 
 def test_a_shared_variable_has_one_dtype() -> None:

@@ -253,6 +253,13 @@ def error_code_from_exception_type(kind: type[OpError]) -> int:
     raise KeyError(kind)
 
 
+def status_text(error: OpError) -> str:
+    """Return the error as TensorFlow prints a status: the code's name, then the message."""
+    kind = _BY_CODE.get(error.error_code, UnknownError)
+    name = "".join("_" + letter if letter.isupper() else letter for letter in kind.__name__.removesuffix("Error"))
+    return f"{name.lstrip('_').upper()}: {error.message}"
+
+
 def make_error(error_code: int, message: str, node_def: Any = None, op: Any = None) -> OpError:
     """The exception of a status; a code without a class gives UnknownError."""
     kind = _BY_CODE.get(error_code)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tfjit.runtime.optimizers import OPTIMIZERS
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -66,7 +68,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         ),
         "rpc_options": _PARTS,
         "cluster_def": _REMOTE,
-        "isolate_session_state": _none("a session's variables and queues are its own in any case, unless it is given a session_resource"),
+        "isolate_session_state": _acts("the session has variables and queues of its own even where it is given a session_resource"),
         "experimental": _PARTS,
         "share_cluster_devices_in_session": _REMOTE,
         "pluggable_device_options": _none("there are no pluggable devices"),
@@ -255,7 +257,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "memory_optimizer_target_node_name_scope": _none("see memory_optimization"),
         "arithmetic_optimization": _acts("OFF: simplify is left out"),
         "dependency_optimization": _acts("OFF: drop_control_edges is left out"),
-        "loop_optimization": _acts("OFF: functionalize, trim_bodies, dense_lists, compile_loops and specialize_bodies are left out"),
+        "loop_optimization": _acts(f"OFF: left out are {', '.join(OPTIMIZERS['loop'])}"),
         "function_optimization": _none("see do_function_inlining"),
         "debug_stripper": _acts("ON: Assert, Print, PrintV2 and CheckNumerics go (strip_debug)"),
         "meta_optimizer_iterations": _acts("ONE: each optional pass runs once; TWO and DEFAULT: as often as the list of passes has it"),

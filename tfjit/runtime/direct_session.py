@@ -75,7 +75,9 @@ class DirectSession(BackendSession):
             optimizers.check_names(config.graph_options.rewrite_options)
             session_config.check_device_filters(config)
         self._place_pruned = config is not None and config.graph_options.place_pruned_graph
-        self.state = SessionState(options.session_resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
+        isolated = config is not None and config.isolate_session_state
+        resource = None if isolated else options.session_resource
+        self.state = SessionState(resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
         self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()

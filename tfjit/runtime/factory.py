@@ -104,10 +104,22 @@ class SessionFactory(ABC):
 
 
 def new_session(options: SessionOptions) -> BackendSession:
-    """A session for the options. Raises as `SessionFactory.get_factory` does, and InternalError when the factory made none."""
-    session = SessionFactory.get_factory(options).make_session(options)
-    if session is None:
-        raise errors.InternalError(None, None, "Failed to create session.")
+    """Return a session for the options; log what fails, as TensorFlow's NewSession does.
+
+    Raises what `SessionFactory.get_factory` and the factory raise, and InternalError when the factory made no session.
+    """
+    try:
+        factory = SessionFactory.get_factory(options)
+    except errors.OpError as error:
+        log.error("Failed to get session factory: %s", errors.status_text(error))
+        raise
+    try:
+        session = factory.make_session(options)
+        if session is None:
+            raise errors.InternalError(None, None, "Failed to create session.")
+    except errors.OpError as error:
+        log.error("Failed to create session: %s", errors.status_text(error))
+        raise
     return session
 
 

@@ -31,7 +31,10 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
     "function": (),
     "implementation_selector": (),
     "layout": (),
-    "loop": ("functionalize", "trim_bodies", "size_slices", "dense_lists", "compile_loops", "specialize_bodies"),
+    "loop": (
+        *("functionalize", "trim_bodies", "size_slices", "accumulators", "dense_lists", "loop_sums"),
+        *("compile_loops", "specialize_bodies"),
+    ),
     "memory": (),
     "pin_to_host": (),
     "pruning": (),
@@ -39,6 +42,8 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
     "scoped_allocator": (),
     "shape": (),
 }
+# Optional passes that stand for no optimizer of TensorFlow's; TFJIT_DISABLE alone leaves them out.
+UNGROUPED: Final = frozenset({"replicate_constants"})
 # RewriterConfig's toggle -> the optimizer it turns off
 TOGGLES: Final[Mapping[str, str]] = {
     "arithmetic_optimization": "arithmetic",
