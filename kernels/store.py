@@ -215,10 +215,11 @@ class KernelStore:
                 write_atomically(path, obj.encode())
         return loader.load(obj)
 
-    def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None) -> None:
+    def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None, refusals: bool = False) -> None:
         """Return when all are loaded. workers: compiler processes it may use at a time.
 
-        Raises CompileError when one is refused, TimeoutError after `timeout` seconds.
+        refusals: refused kernels, which the log names, are left to their references.
+        Raises CompileError when one is refused (without `refusals`), TimeoutError after `timeout` seconds.
         """
         with self._lock:
             self._wanted_workers = max(self._wanted_workers, workers)
@@ -228,10 +229,10 @@ class KernelStore:
         if not done:
             raise TimeoutError(f"{len(sources)} kernels are not compiled after {timeout} s")
         for source in sources:
-            if source in self._refused:
+            if source in self._refused and not refusals:
                 raise CompileError(self._refused[source])
         for source in sources:
-            if source not in self._loaded:
+            if source not in self._loaded and source not in self._refused:
                 reason = "TFJIT_JIT=off" if source in self._withheld else "the process is ending"
                 raise CompileError(f"kernel {source.title or source.digest[:12]!r} is not compiled: {reason}")
 

@@ -32,7 +32,7 @@ from tfjit.passes.view import SINK, SOURCE, DataflowGraph, Node
 
 MAX_NODES: Final = 200_000  # calls that double at each level could fill the memory: from here on they stay calls
 
-_STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient", "MapDefun"}
+STRUCTURED: Final = WHILES | IFS | CASES | CALLS | {"RemoteCall", "SymbolicGradient", "MapDefun"}
 _V1: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _FRAMES: Final = frozenset({"Enter", "RefEnter"})
 
@@ -60,13 +60,13 @@ def inline_functions(graph: DataflowGraph, ctx: PassContext) -> None:
     Stay calls: a function inside of itself; a `_noinline` function with effects, which are then done before any result is there.
     Needs: `prune`, so that nothing is instantiated for nothing. It may run again when more choices have become constant.
     """
-    if graph.op_types.isdisjoint(_STRUCTURED) and graph.op_types.isdisjoint(graph.functions.definitions):
+    if graph.op_types.isdisjoint(STRUCTURED) and graph.op_types.isdisjoint(graph.functions.definitions):
         return
     _Inliner(graph.functions, ctx).expand(graph, frozenset())
 
 
 def _may_name_functions(node: Node) -> bool:
-    return node.op in _STRUCTURED or (node.op_def is not None and node.op in node._graph.functions.definitions)
+    return node.op in STRUCTURED or (node.op_def is not None and node.op in node._graph.functions.definitions)
 
 
 class _Inliner:

@@ -18,6 +18,7 @@ from tfjit.kernels.cpu.reducers import ROW_OPS
 from tfjit.kernels.cpu.region import collapse, single
 from tfjit.kernels.cpu.row_program import DIVIDE, LABEL, LITERAL, PICK, POSITION, REDUCE, SHIFTED, WIDTH, RowProgram, row_program
 from tfjit.kernels.group import FusedGroup
+from tfjit.kernels.intrinsics import MAX_SCOPES
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -327,9 +328,12 @@ class _RowWriter:
         return f"y{output}_p, i" if output is not None else f"k{self.schedule.kept[value]}_p, start + i"
 
     def _scope(self, value: int) -> int:
-        """Number of the buffer that a kept value lies in, among those that stores promise to keep apart."""
+        """Return the scope of the buffer that a kept value lies in; buffers beyond the last scope share it.
+
+        Buffers of one scope may alias each other, so sharing it promises less and is always true.
+        """
         output = self.schedule.in_output.get(value)
-        return output if output is not None else len(self.outputs) + self.schedule.in_scratch.index(value)
+        return output if output is not None else min(len(self.outputs) + self.schedule.in_scratch.index(value), MAX_SCOPES - 1)
 
     def _pointer(self, name: str, dtype: DType, pattern: str) -> None:
         step = f"{name}_step" if pattern == STRIDED else str(dtype.size)

@@ -308,22 +308,37 @@ def infer_outputs(op_def: OpDef, attrs: Mapping[str, Any], dtypes_in: Sequence[D
 ShapeFn = Callable[[ShapeContext], Sequence[Shape]]
 
 
+@dataclass(frozen=True, slots=True)
+class OpFamily:
+    """A module of `tfjit.ops`. subject: its docstring's first line; instead: what to do for an op of it without kernel, or ""."""
+
+    name: str
+    subject: str
+    instead: str
+
+
 class OpRegistry:
     """Op type -> OpDef and shape function."""
 
     def __init__(self) -> None:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
+        self._families: dict[str, str] = {}
         self._equal_shapes: set[str] = set()
         self._unread: tuple[str, ...] | None = None  # op families not imported yet; None before the list was read
         self._load_lock = threading.RLock()
 
-    def register(self, op_def: OpDef, shape: ShapeFn | None = None) -> None:
-        """Add an op. Raises ValueError when its type is registered with another definition."""
+    def register(self, op_def: OpDef, shape: ShapeFn | None = None, family: str = "") -> None:
+        """Add an op. Raises ValueError when its type is registered with another definition.
+
+        family: the module of `tfjit.ops` that declares it, "" for an op of the user's.
+        """
         known = self._ops.get(op_def.name)
         if known is not None and known != op_def:
             raise ValueError(f"Op type {op_def.name} is registered with another definition")
         self._ops[op_def.name] = op_def
+        if family:
+            self._families[op_def.name] = family
         if shape is not None:
             self._shape_fns[op_def.name] = shape
             if keeps_equal_shapes(shape):
@@ -333,6 +348,7 @@ class OpRegistry:
         """Forget an op type, if it is registered. Graphs that use it keep their nodes."""
         self._ops.pop(op_type, None)
         self._shape_fns.pop(op_type, None)
+        self._families.pop(op_type, None)
         self._equal_shapes.discard(op_type)
 
     def lookup(self, op_type: str) -> OpDef | None:
@@ -370,6 +386,15 @@ class OpRegistry:
     def shape_fn(self, op_type: str) -> ShapeFn | None:
         """The op's shape function, or None."""
         return self._shape_fns.get(op_type)
+
+    def family(self, op_type: str) -> OpFamily | None:
+        """Return the family that declares the op, or None."""
+        name = self._families.get(op_type) if self.lookup(op_type) is not None else None
+        if name is None:
+            return None
+        module = importlib.import_module(f"tfjit.ops.{name}")
+        subject = (module.__doc__ or name).strip().splitlines()[0].rstrip(".")
+        return OpFamily(name, subject[0].lower() + subject[1:], getattr(module, "INSTEAD", ""))
 
     def equal_shape(self, op_type: str, inputs: Sequence[Shape]) -> Shape:
         """The shape of the one output of an elementwise op whose inputs are all known to have it, None otherwise. Most nodes of most graphs

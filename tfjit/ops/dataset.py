@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.ops.declare import register_op
 from tfjit.ops.type_lists import INDEX
+
+# What to do in the place of an op of this family that has no kernel.
+INSTEAD: Final = "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
 
 register_op(
     "AnonymousIterator",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -109,7 +110,10 @@ def register_op(
     distributed_communication: bool = False,
     deprecated: tuple[int, str] | None = None,
 ) -> None:
-    """Define an op type and add it to the registry; the specs are TensorFlow's own (see framework/op_spec.py)."""
+    """Define an op type of the caller's family and add it to the registry.
+
+    The specs are TensorFlow's own (see framework/op_spec.py). The family is the module that declares the op.
+    """
     op_def = DeclaredOp(
         name,
         (inputs, outputs, attrs),
@@ -120,4 +124,4 @@ def register_op(
         distributed_communication,
         deprecated,
     )
-    registry.register(op_def, shape)
+    registry.register(op_def, shape, sys._getframe(1).f_globals["__name__"].rpartition(".")[2])

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tfjit.framework import errors
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 from tfjit.passes.shapes import TABLE_OPS
 from tfjit.runtime.custom_kernels import custom_kernel
+from tfjit.runtime.missing_kernels import missing_kernel
 from tfjit.runtime.op_kernel import find_runtime_kernel
 from tfjit.runtime.resources import Variable
 from tfjit.runtime.write_order import late_writes, shared_reads
@@ -445,12 +445,7 @@ class Lowering:
                 outputs.append(self._value(node, slot, "buffer", out_specs[slot].shape, level=level))
         reference = find_reference(node.op)
         if reference is None and find_native(node.op) is None:
-            raise errors.UnimplementedError(
-                None,
-                None,
-                f"No kernel for op {node.op} used by {{{{node {node.name}}}}} with inputs "
-                f"[{', '.join(f'{s.dtype.name}{list(s.shape)}' for s in in_specs)}]",
-            )
+            raise missing_kernel(node)
         self._emit(Instruction(node, "reference", list(inputs), outputs, spec, reference), level)
         self._served(node, "reference")
 

@@ -22,6 +22,7 @@ from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.loops import run_loop
 from tfjit.runtime.lowering import Instruction, Lowered, Value, native_call
+from tfjit.runtime.missing_kernels import missing_kernel
 from tfjit.runtime.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
 from tfjit.runtime.resources import SessionState, Variable
 from tfjit.runtime.step import Step, StepEnvironment
@@ -409,30 +410,34 @@ _PASSING: Final = frozenset(
 )
 
 
+# (partition's graph, node, shares) -> its runner: op types that the executor itself serves
+_OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, bool], NodeRunner]]] = {
+    "_Arg": lambda graph, node, shares: _Arg(node),
+    "_Retval": lambda graph, node, shares: _Retval(node, graph.inputs(node.name)[0][0]),
+    "Const": lambda graph, node, shares: _Const(np.asarray(node.attrs["value"])),
+    # of a Merge the executor passes the value on
+    **dict.fromkeys(("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()),
+    **dict.fromkeys(_PASSING, lambda graph, node, shares: _Pass(node, shares)),
+    **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, shares: _Switch()),
+    "_SwitchN": lambda graph, node, shares: _SwitchN(node),
+    "RefSelect": lambda graph, node, shares: _RefSelect(),
+}
+
+
+def has_own_runner(op_type: str) -> bool:
+    """Return whether the executor itself serves nodes of that type."""
+    return op_type in _OWN
+
+
 def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment, shares: bool = False) -> NodeRunner:
     """The runner of a node. shares: it reads a reference variable and gives that one's own memory.
 
     Raises UnimplementedError naming node and op when nothing in tfjit computes it.
     """
     op = node.op
-    if op == "_Arg":
-        return _Arg(node)
-    if op == "_Retval":
-        return _Retval(node, graph.inputs(node.name)[0][0])
-    if op == "Const":
-        return _Const(np.asarray(node.attrs["value"]))
-    if op in ("NoOp", "ControlTrigger"):
-        return _Nothing()
-    if op in ("Merge", "RefMerge"):
-        return _Nothing()  # the executor itself passes a merge's value on
-    if op in _PASSING:
-        return _Pass(node, shares)
-    if op in ("Switch", "RefSwitch"):
-        return _Switch()
-    if op == "_SwitchN":
-        return _SwitchN(node)
-    if op == "RefSelect":
-        return _RefSelect()
+    own = _OWN.get(op)
+    if own is not None:
+        return own(graph, node, shares)
     runtime = custom_kernel(node) or find_runtime_kernel(node)
     if runtime is not None:
         return _Runtime(node, runtime, device, env.session)
@@ -440,9 +445,7 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if reference is not None and node.has_variant:
         return _Moved(node, reference)
     if reference is None and find_native(op) is None:
-        raise errors.UnimplementedError(
-            None, None, f"No OpKernel was registered to support Op '{op}' used by {{{{node {node.name}}}}} on {device.name}"
-        )
+        raise missing_kernel(node)
     constants = {}
     if "Const" in graph.op_types:
         for i, (src, _) in enumerate(graph.inputs(node.name)):

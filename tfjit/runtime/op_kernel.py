@@ -174,6 +174,12 @@ def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     return maker(node) if maker is not None else _KERNELS.get(node.op)
 
 
+def has_runtime_kernel(op_type: str) -> bool:
+    """Return whether nodes of that type, or some of them, have a runtime kernel."""
+    _load()
+    return op_type in _KERNELS or op_type in _MAKERS or op_type in _VARIANT_KERNELS
+
+
 def is_blocking(op_type: str) -> bool:
     """Whether nodes of that type may wait for others; of a node that runs functions, whether these do, its kernel says."""
     _load()

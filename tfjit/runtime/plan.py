@@ -161,7 +161,7 @@ class Variant:
         else:
             if mode == "eager":
                 self.calls = build_calls(self.lowered, self.plan.session.split_threads)
-                store.compile(sources(all_calls(self.lowered)))
+                store.compile(sources(all_calls(self.lowered)), refusals=True)
             self._take(self._make_step())
             self.compile_done.set()
 

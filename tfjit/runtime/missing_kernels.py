@@ -1,0 +1,46 @@
+"""Ops that are declared, so that graphs with them are imported, and that nothing in tfjit computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tfjit.framework import dtypes, errors
+from tfjit.framework.op_def import registry
+
+if TYPE_CHECKING:
+    from tfjit.passes.view import Node
+
+
+def is_implemented(op_type: str) -> bool:
+    """Return whether tfjit computes nodes of that type, or some of them."""
+    from tfjit.kernels.registry import find_native, find_reference
+    from tfjit.passes.inline import STRUCTURED
+    from tfjit.runtime.node_runner import has_own_runner
+    from tfjit.runtime.op_kernel import has_runtime_kernel
+
+    return (
+        find_reference(op_type) is not None
+        or find_native(op_type) is not None
+        or has_runtime_kernel(op_type)
+        or has_own_runner(op_type)
+        or op_type in STRUCTURED
+    )
+
+
+def missing_kernel(node: Node) -> errors.UnimplementedError:
+    """Return the error of a run that needs a node without a kernel."""
+    family = registry.family(node.op)
+    of = f" (op family '{family.name}': {family.subject})" if family is not None else ""
+    types = ", ".join(dtype.name for dtype in node.input_dtypes)
+    return errors.UnimplementedError(
+        None,
+        None,
+        f"tfjit does not implement op '{node.op}' yet{of}, which {{{{node {node.name}}}}} needs with inputs [{types}]. "
+        f"{family.instead if family is not None and family.instead else _instead(node)}. Runs that do not need the node work.",
+    )
+
+
+def _instead(node: Node) -> str:
+    own_kernel = "give the session a kernel for it (SessionOptions.custom_kernel_creator)"
+    fed = node.output_dtypes and not any(dtype in (dtypes.resource, dtypes.variant) for dtype in node.output_dtypes)
+    return f"Feed its outputs in feed_dict, or {own_kernel}" if fed else own_kernel[0].upper() + own_kernel[1:]
