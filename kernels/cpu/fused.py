@@ -48,6 +48,7 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
     axis, a vector along the rows or of the product's shape.
     """
     from tfjit.kernels.cpu.epilogue import Epilogue
+    from tfjit.kernels.cpu.loop import MAX_OUTPUTS
 
     product = Ref(group.anchor)
     if any(ref.member != INPUT for ref in group.members[group.anchor].inputs):
@@ -61,6 +62,8 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
         if group.tensor(ref).shape != shape:
             raise Unsupported(f"{group.members[ref.member].spec.name} has another shape than the product {list(shape)}")
         outputs.append(builder.value(ref, index))
+    if len(outputs) > MAX_OUTPUTS:
+        raise Unsupported(f"{len(outputs)} results")
     region = builder.finish(outputs)
     refs: list[Ref] = []
     patterns: list[Pattern] = []

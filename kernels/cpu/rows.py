@@ -13,12 +13,12 @@ from typing import Final
 from tfjit.framework.dtypes import DType
 from tfjit.kernels import expressions
 from tfjit.kernels.cpu import access, costs, reducers
+from tfjit.kernels.cpu.loop import MAX_OUTPUTS
 from tfjit.kernels.cpu.loop_text import CONTIGUOUS, HOISTED, STRIDED, advance_odometer, inner_pattern, write_odometer
 from tfjit.kernels.cpu.reducers import ROW_OPS
 from tfjit.kernels.cpu.region import collapse, single
 from tfjit.kernels.cpu.row_program import DIVIDE, LABEL, LITERAL, PICK, POSITION, REDUCE, SHIFTED, WIDTH, RowProgram, row_program
 from tfjit.kernels.group import FusedGroup
-from tfjit.kernels.intrinsics import MAX_SCOPES
 from tfjit.kernels.program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
@@ -333,7 +333,7 @@ class _RowWriter:
         Buffers of one scope may alias each other, so sharing it promises less and is always true.
         """
         output = self.schedule.in_output.get(value)
-        return output if output is not None else min(len(self.outputs) + self.schedule.in_scratch.index(value), MAX_SCOPES - 1)
+        return output if output is not None else min(len(self.outputs) + self.schedule.in_scratch.index(value), MAX_OUTPUTS)
 
     def _pointer(self, name: str, dtype: DType, pattern: str) -> None:
         step = f"{name}_step" if pattern == STRIDED else str(dtype.size)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tfjit import cli
 from tfjit.kernels.machine_limits import MachineLimits, machine_limits
 
 
@@ -108,13 +111,103 @@ def test_values_to_measure_with() -> None:
             session.explain("y:0", measure=True, feed_dict={"table:0": np.ones((9, 4)), "rows:0": [9]})
 
 
-def test_what_the_dataflow_executor_runs_is_not_measured() -> None:
-    graph = tf.Graph()
+tf1 = tf.compat.v1
+
+
+def numbers(shape: Any = (3,)) -> Any:
+    return tf1.placeholder(tf.float32, shape, name="x")
+
+
+def a_queue() -> Any:
+    return tf1.FIFOQueue(5, [tf.float32], shapes=[[4]])
+
+
+def grown(x: Any) -> Any:
+    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+    return tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.concat([h, h], 0)), [0, x], shape_invariants=shapes)[1]
+
+
+def string_in_a_branch() -> Any:
+    x = numbers([])
+    return tf.cond(x > 5, lambda: tf.strings.length(tf.strings.as_string(x)), lambda: 0)
+
+
+def string_in_a_loop() -> Any:
+    body = lambda i, s: (i + 1, s + tf.strings.length(tf.strings.as_string(i)))  # noqa: E731
+    return tf.while_loop(lambda i, _: i < 3, body, [0, 0])[1]
+
+
+def on_two_devices() -> Any:
+    with tf.device("/cpu:0"):
+        x = numbers()
+    with tf.device("/cpu:1"):
+        return tf.tanh(x) + 1
+
+
+def asserting() -> Any:
+    x = numbers()
+    with tf.control_dependencies([tf.debugging.Assert(x[0] > 5, [x])]):
+        return x + 1
+
+
+# name -> (makes what is explained, why there are no times or "")
+KINDS: dict[str, tuple[Any, str]] = {
+    "dynamic shapes": (lambda: tf1.where(numbers() > 0), "only a static step can be measured.*Where"),
+    "a growing loop": (lambda: grown(numbers()), "only a static step can be measured.*while"),
+    "behind a queue": (lambda: tf.tanh(a_queue().dequeue_many(2)), ""),
+    "a queue alone": (lambda: a_queue().size(), "only a static step can be measured.*FIFOQueueV2"),
+    "an enqueue": (lambda: a_queue().enqueue(tf.zeros([4])), "only a static step can be measured.*FIFOQueueV2"),
+    "two partitions": (on_two_devices, "only a static step can be measured.*2 partitions"),
+    "strings": (lambda: tf.strings.join([tf1.placeholder(tf.string, [3], name="x")] * 2), ""),
+    "strings of numbers": (
+        lambda: tf.strings.to_number(tf1.placeholder(tf.string, [3], name="x")),
+        "a run with made-up values fails, give those of x:0 in feed_dict: StringToNumberOp",
+    ),
+    "Python in a branch not taken": (string_in_a_branch, ""),
+    "Python in a loop": (string_in_a_loop, ""),
+    "an assertion": (asserting, "Assert.*effects"),
+    "a variable without value": (lambda: tf1.get_variable("v", initializer=[1.0]) * 2, "a run fails: .*v"),
+    "an initializer": (lambda: tf1.get_variable("v", initializer=[1.0]).initializer, ""),
+    "nothing": (lambda: tf.no_op() and [], "there is nothing to compute"),
+    "a feed": (numbers, "there is nothing to compute"),
+    "a constant": (lambda: tf.constant(3.0), ""),
+    "an op without kernel": (
+        lambda: tf1.data.make_one_shot_iterator(tf1.data.Dataset.range(3)).get_next(),
+        "only a static step can be measured.*OneShotIterator",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plan_is_explained_with_times_or_why_not(kind: str) -> None:
+    make, reason = KINDS[kind]
+    graph = tf1.Graph()
     with graph.as_default():
-        x = tf.compat.v1.placeholder(tf.float32, [3], name="x")
-        tf.compat.v1.where(x > 0, name="y")
-    with tfjit.Session(graph=graph) as session, pytest.raises(tfjit.errors.UnimplementedError, match="only a static step"):
-        session.explain("y:0", measure=True)
+        fetches = make()
+    with tfjit.Session(graph=graph, config=tfjit.ConfigProto(device_count={"CPU": 2})) as session:
+        found = session.explain(fetches, measure=True)
+        plain = session.explain(fetches)
+    assert (found.measured is None) == bool(reason)
+    assert re.search(reason, found.unmeasured, re.DOTALL) if reason else not found.unmeasured
+    assert ("not measured: " in str(found)) == bool(reason)
+    assert json.loads(json.dumps(found.as_json()))["unmeasured"] == found.unmeasured
+    assert [node.name for node in found.nodes] == [node.name for node in plain.nodes]
+    assert not plain.unmeasured
+    assert "measured" not in str(plain)
+
+
+def test_the_command_line_says_why_there_are_no_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tf1.Graph()
+    with graph.as_default():
+        tf1.where(numbers() > 0, name="y")
+    model = tmp_path / "model.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    assert cli.main(["explain", str(model), "--fetch", "y", "--measure"]) == 0
+    assert "not measured: only a static step" in capsys.readouterr().out
+    assert cli.main(["explain", str(model), "--fetch", "y", "--measure", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured"] is None
+    assert found["unmeasured"].startswith("only a static step")
 
 
 def test_limits() -> None:

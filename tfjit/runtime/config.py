@@ -91,6 +91,11 @@ def bundles() -> bool:
     return "bundle" not in settings.names("TFJIT_DISABLE")
 
 
+def compares() -> bool:
+    """Whether each compiled call runs beside its reference."""
+    return settings.flag("TFJIT_COMPARE")
+
+
 def splits_rows() -> bool:
     """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch divided by itself."""
     return "split_rows" not in settings.names("TFJIT_DISABLE")

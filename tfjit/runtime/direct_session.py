@@ -82,6 +82,7 @@ class DirectSession(BackendSession):
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
         self._splits = session_config.splits_rows()
+        self._compares = session_config.compares()
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
@@ -319,7 +320,8 @@ class DirectSession(BackendSession):
             return get_pool(threads, spinning) if threads > 1 else None
 
         found = self.devices.lookup(device)
-        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, self._bundles, self._compiles)
+        ways = self._bundles, self._compiles, self._compares
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways)
 
     def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
         """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
@@ -567,8 +569,12 @@ class DirectSession(BackendSession):
         measure: bool = False,
         values: Mapping[str, Any] | None = None,
     ) -> Any:
-        from tfjit.runtime.explain import explain_plan
+        from tfjit.runtime.explain import explain_nothing, explain_plan
 
+        fed = {name for name, _ in feeds}
+        fetches = [name for name in fetches if name not in fed]  # a run gives these back as they are
+        if not fetches and not targets:
+            return explain_nothing(measure)
         plan = self.plan([name for name, _ in feeds], fetches, targets)
         shapes: dict[str, Shape] = dict(feeds)
         if isinstance(plan, StagedPlan):

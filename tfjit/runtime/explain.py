@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfjit.framework import errors
 from tfjit.kernels.machine_limits import MachineLimits, machine_limits
 from tfjit.kernels.store import store
 from tfjit.runtime.lowering import Instruction
-from tfjit.runtime.measure import StepTimes, measure_variant, sample_feed
+from tfjit.runtime.measure import StepTimes, measure_variant, sample_feed, unmeasurable
 
 if TYPE_CHECKING:
     from tfjit.framework.shape import Shape
@@ -84,6 +85,7 @@ class Explanation:
     """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
 
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
+    unmeasured: why there are no times though they were asked for.
     bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the threads do part by part of its rows.
     """
 
@@ -101,6 +103,7 @@ class Explanation:
     held: Held = Held()
     bundles: tuple[tuple[str, ...], ...] = ()
     divisions: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    unmeasured: str = ""
 
     @property
     def peak_bytes(self) -> int:
@@ -133,6 +136,7 @@ class Explanation:
             "session": asdict(self.held),
             "refused": [{"node": name, "reason": why} for name, why in self.refused],
             "measured": asdict(self.measured) if self.measured is not None else None,
+            "unmeasured": self.unmeasured,
         }
 
     @property
@@ -152,6 +156,8 @@ class Explanation:
             lines.append(f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip())
         if self.measured is not None:
             lines += ["", *_measured_lines(self.nodes, self.measured)]
+        elif self.unmeasured:
+            lines += ["", f"not measured: {self.unmeasured}"]
         groups = [node for node in self.nodes if node.group]
         if groups:
             lines += ["", f"{len(groups)} fused groups and loops:"]
@@ -233,18 +239,44 @@ def explain_plan(
     variant.compile_done.wait(COMPILE_TIMEOUT_S)
     if variant.failure is not None:
         raise variant.failure
-    times = None
+    times, unmeasured = None, ""
     if measure:
-        given = values or {}
-        feeds = [
-            given[name] if name in given else sample_feed(tuple(shape or ()), dtype)  # type: ignore[arg-type]
-            for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
-        ]
-        times = measure_variant(plan, variant, feeds)
-    return _explain(plan, variant, times)
+        times, unmeasured = _measure(plan, variant, feed_shapes, values or {})
+    return _explain(plan, variant, times, unmeasured)
 
 
-def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanation:
+def explain_nothing(measure: bool = False) -> Explanation:
+    """Return the explanation of a run without fetches and targets, or whose fetches are all fed."""
+    from tfjit.passes.pipeline import PipelineReport
+
+    why = "there is nothing to compute"
+    return Explanation("->", PipelineReport(), (), 0, 0, f"nothing: {why}", (), unmeasured=why if measure else "")
+
+
+def _measure(plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: Mapping[str, np.ndarray]) -> tuple[StepTimes | None, str]:
+    """Return (times, "") or (None, why there are none).
+
+    Raises what a run raises of values that the caller gave.
+    """
+    reason = unmeasurable(variant)
+    if reason:
+        return None, reason
+    made_up = [name for name in plan.feeds if name not in given]
+    feeds = [
+        given[name] if name in given else sample_feed(tuple(shape or ()), dtype)  # type: ignore[arg-type]
+        for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
+    ]
+    try:
+        return measure_variant(plan, variant, feeds), ""
+    except errors.FailedPreconditionError as error:
+        return None, f"a run fails: {error.message}"
+    except errors.OpError as error:
+        if not made_up:
+            raise
+        return None, f"a run with made-up values fails, give those of {', '.join(made_up)} in feed_dict: {error.message}"
+
+
+def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
     nodes: list[ServedNode] = []
     titles: set[str] = set()
     if variant.lowered is not None and variant.step is not None:
@@ -312,6 +344,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None) -> Explanati
         _held(plan),
         tuple(tuple(i.node.name for i in members) for members in step.bundles) if step is not None else (),
         step.divisions if step is not None else (),
+        unmeasured,
     )
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import errors
 from tfjit.kernels import walker
 from tfjit.runtime.lowering import PARTS
 
@@ -64,19 +63,24 @@ def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.random.default_rng(0).uniform(0.1, 1.0, shape).astype(dtype)
 
 
+def unmeasurable(variant: Variant) -> str:
+    """Return why the kernels of a variant cannot be timed, "" where they can."""
+    if variant.step is None or variant.lowered is None:
+        return f"only a static step can be measured; here: {variant.dynamic_reason}"
+    for instruction in variant.lowered.instructions:
+        if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
+            return f"{instruction.node.name} ({instruction.node.op}) has effects that a measurement could not undo"
+    return ""
+
+
 def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -> StepTimes:
     """Time the kernels of a static step. Variables and random streams are as before afterwards; runs at the same time see them change.
 
-    feeds: in the plan's order. Raises UnimplementedError for what the dataflow executor runs and for nodes whose effects cannot be undone.
+    feeds: in the plan's order. Needs: `unmeasurable` has nothing to say against it. Raises what a run raises.
     """
     step, lowered = variant.step, variant.lowered
-    if step is None or lowered is None:
-        raise errors.UnimplementedError(None, None, f"only a static step can be measured; here: {variant.dynamic_reason}")
-    for instruction in lowered.instructions:
-        if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
-            raise errors.UnimplementedError(
-                None, None, f"{instruction.node.name} ({instruction.node.op}) has effects that a measurement could not undo"
-            )
+    assert step is not None
+    assert lowered is not None
     session = plan.session
     arrays = plan.check(feeds)
     with _restored(lowered.instructions, session.state), session.step_context() as context:
@@ -116,6 +120,8 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
         for _ in range(count):
             for buffer in stamps:
                 buffer[:] = 0
+            for totals in elapsed.values():
+                totals.append(0.0)
             run()
             for stamped, buffer in zip(rows, stamps, strict=True):
                 stamped.append(buffer[1::2].copy())
@@ -155,14 +161,17 @@ def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarr
 
 
 def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
-    return [segment for segment in layout.segments if isinstance(segment, tuple)]
+    """Return the Python kernels between stretches by slot, without the markers of loops and branches."""
+    return [segment for segment in layout.segments if isinstance(segment, tuple) and segment[1].role is None]
 
 
 def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., Any]:
+    """Return the kernel, adding its time to the current run's: a loop calls it often, a branch not taken never."""
+
     def timed(*args: Any) -> Any:
         start = time.perf_counter()
         result = kernel(*args)
-        elapsed.append(time.perf_counter() - start)
+        elapsed[-1] += time.perf_counter() - start
         return result
 
     return timed

@@ -42,6 +42,7 @@ class StepEnvironment:
 
     threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
     bundles: whether launches that do not depend on each other may run at the same time. compiles: whether new code may be compiled.
+    compares: whether each compiled call runs beside its reference (runtime/compare.py).
     """
 
     device: Device
@@ -53,6 +54,7 @@ class StepEnvironment:
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
     bundles: bool = True
     compiles: bool = True
+    compares: bool = False
 
 
 class Step:
@@ -88,6 +90,8 @@ class Step:
         """How this step serves an instruction: "native" or what its lowering says."""
         if instruction.role is not None:
             return "native" if self._layout.is_native(instruction) else "Python"
+        if id(instruction) in self._layout.compared:
+            return "compared"
         return "native" if self.call(instruction) is not None else instruction.serving
 
     @property

@@ -93,6 +93,7 @@ class Layout:
         self.lowered = lowered
         self.env = env
         self.calls: dict[int, NativeCall] = {}  # id(instruction) -> what serves it, where that is compiled code
+        self.compared: dict[int, NativeCall] = {}  # id(instruction) -> what its Python kernel runs beside the reference
         self.stretches: list[Stretch] = []
         self.segments: list[Stretch | tuple[int, Instruction]] = []  # what is not in a stretch by its slot, markers too
         self.constants: list[np.ndarray] = []  # kept alive: argument blocks hold their addresses
@@ -109,7 +110,7 @@ class Layout:
         self.parts: dict[int, list[PlacedPart]] = {}  # id(instruction) -> the parts that it stands for
         self.table_words: list[tuple[int, PlacedPart]] = []  # (word, the part whose table's address it holds)
         self._jumping = jumps.compiled_constructs(lowered.instructions, self.calls)
-        for split in lowered.splits:
+        for split in lowered.splits if not env.compares else ():
             self._divide(split)
         lowered = self.lowered
         # without the pool itself, which a step that has no compiled code never makes
@@ -129,7 +130,7 @@ class Layout:
             breathe()
             for call in (instruction.call, instruction.one_by_one):
                 if call is not None and all(self._is_loaded(source) for source in call.sources()):
-                    self.calls[id(instruction)] = call
+                    (self.compared if self.env.compares else self.calls)[id(instruction)] = call
                     break
         # a value that several instructions write is all theirs or all Python's
         mixed = {i.outputs[0].index for i in self.lowered.instructions if i.moves and id(i) not in self.calls}

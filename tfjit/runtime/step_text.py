@@ -15,7 +15,7 @@ from tfjit.runtime.lowering import ASSIGNMENTS, Instruction, Value
 from tfjit.runtime.memory import RECYCLE_BYTES
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.resources import BUFFERS
-from tfjit.runtime.step_kernels import python_kernel
+from tfjit.runtime.step_kernels import PythonKernel, python_kernel
 from tfjit.runtime.step_layout import Layout, Stretch, cancelled
 
 
@@ -305,12 +305,20 @@ class StepText:
             f"x{value.index}" if value.storage in ("object", "buffer") and value.base is None else "_" for value in instruction.outputs
         ]
         arguments = f"({', '.join(inputs)}{',' if inputs else ''})"
-        self._layout.scope[kernel] = python_kernel(instruction, self._layout.env, bool(self._layout.stretches))
+        self._layout.scope[kernel] = self._kernel(instruction)
         target = f"({', '.join(outputs)},) = " if outputs else ""
         source.line(f"{target}{kernel}(context, {arguments})")
         if runtime:
             known.clear()  # it may have assigned a variable
             self._moved = True
+
+    def _kernel(self, instruction: Instruction) -> PythonKernel:
+        call = self._layout.compared.get(id(instruction))
+        if call is not None:
+            from tfjit.runtime.compare import comparing_kernel
+
+            return comparing_kernel(instruction, call, self._layout.env)
+        return python_kernel(instruction, self._layout.env, bool(self._layout.stretches))
 
     def _emit_return(self, source: Source, known: set[str]) -> None:
         results: list[str] = []
