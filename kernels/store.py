@@ -208,7 +208,7 @@ class KernelStore:
             except OSError:
                 pass  # not there yet
             except (DamagedObject, loader.MissingSymbol) as error:
-                log.info("cache: %s is compiled again: %s", path, error)
+                settings.say("cache", "%s is compiled again: %s", path, error)
         obj = loader.compile_ir(text, functions)
         if path is not None:
             with contextlib.suppress(OSError):
@@ -268,7 +268,7 @@ class KernelStore:
             data = path.read_bytes()
         except OSError:
             self.counters.misses += 1
-            log.info("cache: %s is not on disk (%s)", source.title or "a kernel", key)
+            settings.say("cache", "%s is not on disk (%s)", source.title or "a kernel", key)
             return False
         try:
             self._load(source, ObjectFile.decode(data))
@@ -279,7 +279,7 @@ class KernelStore:
         except (DamagedObject, loader.MissingSymbol) as error:
             self.counters.damaged += 1
             self.counters.misses += 1
-            log.info("cache: %s is compiled again: %s", path, error)
+            settings.say("cache", "%s is compiled again: %s", path, error)
             return False
         self.counters.hits += 1
         return True

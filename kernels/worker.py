@@ -42,7 +42,7 @@ class Worker:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
         environment["PYTHONPATH"] = _worker_path()
         environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
-        verbose = "cache" in settings.names("TFJIT_LOG")
+        verbose = settings.logs("cache")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.kernels.compiler"],
             stdin=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -150,9 +151,10 @@ class PassReport:
 
 @dataclass(slots=True)
 class PipelineReport:
-    """What the passes did for one plan, in order."""
+    """What the passes did for one plan, in order. folder: of its dumps, where it is dumped."""
 
     passes: list[PassReport] = field(default_factory=list)
+    folder: Path | None = None
 
     @property
     def elapsed_us(self) -> float:
@@ -249,9 +251,10 @@ class _Runner:
         options = ctx.options
         self.verify = options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
         self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
-        self.logs = "passes" in settings.names("TFJIT_LOG")
+        self.logs = settings.logs("passes")
         folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
-        self.folder = folder / f"plan_{next(self._plans):03}" if folder else None
+        self.folder = self.report.folder = folder / f"plan_{next(self._plans):03}" if folder else None
+        self.bodies: dict[str, str] = {}  # function -> its text as it was last written
         self.dumped = 0
         self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
         self.small: bool | None = None  # whether the run's graph is too small to be optimised
@@ -339,13 +342,22 @@ class _Runner:
             raise InternalError(error.node_def, error.op, f"after pass '{name}': {error.message}") from error
 
     def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
-        """Write the graph's text to the next numbered file when that is wanted."""
+        """Write the graph's text to the next numbered file when that is wanted, and bodies that are new or changed beside it."""
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         device = "_" + where.rpartition("/device:")[2].replace(":", "_") if where else ""
         path = self.folder / f"{self.dumped:02}_{name}{device}.txt"
         path.write_text(print_graph(graph), encoding="utf-8")
+        for ref in graph.functions.reachable(graph):
+            try:
+                text = print_graph(graph.functions.body(ref).graph)
+            except OpError as error:  # the run that needs the body says so
+                text = f"# {error.message}\n"
+            if self.bodies.get(ref.name) != text:
+                self.bodies[ref.name] = text
+                body = re.sub(r"[^\w.-]", "_", ref.name)
+                path.with_name(f"{path.stem}.body_{body}.txt").write_text(text, encoding="utf-8")
         self.dumped += 1
 
 

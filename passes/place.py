@@ -117,7 +117,7 @@ class _Placer:
         self.signatures: dict[tuple[Any, ...], _Signature] = {}
         self.candidates: dict[tuple[object, ...], list[str]] = {}
         self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
-        self.logs = "placement" in settings.names("TFJIT_LOG")
+        self.logs = settings.logs("placement")
         self.reports = self.logs or self.options.log_device_placement
 
     def run(self) -> None:

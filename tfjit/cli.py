@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfjit import __version__
+from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _failed(error: BaseException) -> int:
     """1, after the traceback where the user asked for it."""
-    if os.environ.get("TFJIT_FULL_TRACEBACK") == "1":
+    if settings.flag("TFJIT_FULL_TRACEBACK"):
         import traceback
 
         traceback.print_exception(error)

@@ -9,7 +9,7 @@ from typing import Final
 
 from tfjit.framework import elementwise
 from tfjit.kernels import expressions
-from tfjit.kernels.cpu import costs
+from tfjit.kernels.cpu import access, costs
 from tfjit.kernels.cpu.epilogue import repeat_source
 from tfjit.kernels.cpu.loop_text import STRIDED, LoopOperand, inner_pattern, loop_source, said_step
 from tfjit.kernels.cpu.region import (
@@ -90,6 +90,9 @@ def _named_errors(group: FusedGroup, program: Program) -> dict[int, tuple[str, s
 def strided_call(region: Region, results: Sequence[Operand], title: str, errors: Mapping[int, tuple[str, str]]) -> NativeCall:
     """Launches of a region whose outputs are laid out as `results` say. errors: as in Launch."""
     operands = [*region.operands, *results]
+    for operand in operands:
+        if not access.is_supported(operand.dtype):  # strings, which are objects without a size
+            raise Unsupported(f"values of type {operand.dtype.name}")
     count = prod(region.shape)
     moved = sum(o.dtype.size * _touched(region.shape, o) for o in operands)
     if count == 0:

@@ -14,7 +14,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.cpu.loop import loop_call
 from tfjit.kernels.cpu.region import collapse, reshape_map, split_shape
 from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
-from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, find_native
+from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native
 
 
 class GroupBuilder:
@@ -287,3 +287,18 @@ def test_with_input_shapes() -> None:
     x, y = floats(7, 2), floats(2)
     (result,) = run_native(loop_call(other), [x, y], [other.tensor(out)])
     np.testing.assert_array_equal(result, np.maximum(x + y, 0))
+
+
+@pytest.mark.parametrize("name", ["string", "resource", "variant"])
+@pytest.mark.parametrize("op", ["Add", "Equal", "NotEqual", "SelectV2", "Identity", "Transpose", "Pack", "ConcatV2"])
+def test_values_without_a_size_are_refused(op: str, name: str) -> None:
+    """Elements of 0 bytes have no strides: builders say that they do not serve them, they do not divide by their size."""
+    dtype = d.as_dtype(name)
+    inputs = {"SelectV2": (TensorSpec(d.bool, (2, 3)), *[TensorSpec(dtype, (2, 3))] * 2), "Identity": (TensorSpec(dtype, (2, 3)),)}
+    operands = inputs.get(op, (TensorSpec(dtype, (2, 3)),) * 2)
+    result = TensorSpec(d.bool if op in ("Equal", "NotEqual") else dtype, (2, 2, 3) if op == "Pack" else (2, 3))
+    spec = NodeSpec("n", op, {"T": dtype, "N": 2, "axis": 0}, operands, (result,), {})
+    build = find_native(op)
+    assert build is not None
+    with pytest.raises(Unsupported):
+        build(spec)

@@ -38,7 +38,7 @@ def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Ca
         try:
             return entry(*args)
         except errors.OpError as error:
-            raise session._explained(error) from None
+            session._raise(error)
 
     return call
 
@@ -78,7 +78,7 @@ class OptionsCallable:
             metadata = RunMetadata()
             results = self._run(self._handle, values, metadata)  # type: ignore[arg-type]
         except errors.OpError as error:
-            raise session._explained(error) from None
+            session._raise(error)
         copy_into(metadata, run_metadata)
         return results
 

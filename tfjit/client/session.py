@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from tfjit.client.callables import OptionsCallable, make_callable
 from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, leaf_values
@@ -17,7 +17,7 @@ from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, le
 from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
@@ -110,6 +110,7 @@ class BaseSession(SessionBase):
         self._entries: dict[Any, tuple[Entry, Any]] = {}
         self._backend = new_session(replace(options, target=(self._target or b"").decode() or options.target, config=self._config))
         self._closed = False
+        self._variables = options.env.variables
         watch_for_forks(self._extend_lock, self._graph)
 
     @property
@@ -149,7 +150,7 @@ class BaseSession(SessionBase):
                 try:
                     return cached[0](feed_dict)
                 except errors.OpError as error:
-                    raise self._explained(error) from None
+                    self._raise(error)
                 except AttributeError:
                     resolve_feeds(self._graph, feed_dict)  # a set of the same keys, say
                     raise
@@ -187,7 +188,7 @@ class BaseSession(SessionBase):
         try:
             return entry(feed_dict)
         except errors.OpError as error:
-            raise self._explained(error) from None
+            self._raise(error)
 
     def _make_entry(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Entry, Any]:
         """What `run` does for these fetches and feed keys, and what must be kept alive for the ids in its cache key to stay valid
@@ -238,7 +239,7 @@ class BaseSession(SessionBase):
             if tensors or targets:
                 results = self._backend.run(list(arrays.items()), tensors, targets, to_run_options(options), metadata)
         except errors.OpError as error:
-            raise self._explained(error) from None
+            self._raise(error)
         if run_metadata is not None:
             copy_into(metadata, run_metadata)
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
@@ -275,7 +276,7 @@ class BaseSession(SessionBase):
                 [leaf.name for leaf in mapper.leaves if leaf.is_operation],
             )
         except errors.OpError as error:
-            raise self._explained(error) from None
+            self._raise(error)
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
         """Continue the step `handle` with more feeds and fetches."""
@@ -292,7 +293,7 @@ class BaseSession(SessionBase):
             tensors = [leaf.name for leaf in mapper.leaves if leaf.name not in arrays]
             results = self._backend.partial_run(handle, list(arrays.items()), tensors) if arrays or tensors else []
         except errors.OpError as error:
-            raise self._explained(error) from None
+            self._raise(error)
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
     def explain(
@@ -330,6 +331,18 @@ class BaseSession(SessionBase):
         self._check_usable()
         assert self._backend is not None
         return self._backend.plan_counters()
+
+    def _raise(self, error: errors.OpError) -> NoReturn:
+        """Raise the error as the client does: without the runtime's frames, or from the error that has them (TFJIT_FULL_TRACEBACK)."""
+        made = self._explained(error)
+        with settings.using(self._variables):
+            full = settings.flag("TFJIT_FULL_TRACEBACK")
+        try:
+            if made is not error:
+                raise made from (error if full else None)
+            raise error if full else error.with_traceback(None) from None
+        finally:
+            del made, error  # this frame is part of the error's traceback: the error would hold itself
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """The error as the client raises it: the user's operation found, and where it was built said."""

@@ -5,6 +5,7 @@ A session with variables of its own (framework/env.py) has them looked up there:
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
+LOG_SUBJECTS: Final = ("passes", "cache", "placement", "kernels", "executor", "rendezvous")
 SETTINGS: Final = (
     Setting("TFJIT_CACHE_DIR", "path", "", "where compiled kernels are kept (default: the user's cache directory, then tfjit)"),
     Setting(
@@ -37,10 +39,10 @@ SETTINGS: Final = (
     Setting(
         "TFJIT_DISABLE", "names", "", "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how steps are run"
     ),
-    Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
-    Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache, placement, kernels, executor, rendezvous"),
+    Setting("TFJIT_DUMP", "path", "", "directory for the graph and its bodies after each pass, partitions and kernels"),
+    Setting("TFJIT_LOG", "names", "", f"subjects to log: {', '.join(LOG_SUBJECTS)}"),
     Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
-    Setting("TFJIT_COMPARE", "flag", "0", "compare each compiled kernel with its reference as it runs"),
+    Setting("TFJIT_COMPARE", "flag", "0", "run each compiled kernel beside its reference, and log where they part"),
     Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
     Setting("TFJIT_PLAN_MEMORY", "int", "2048", "MB that a session's plans may hold; variants (feed shapes) longest unused give way"),
     Setting("TFJIT_RECURSION", "int", "500", "how deep a function may call itself before ResourceExhaustedError says so"),
@@ -105,6 +107,25 @@ def integer(name: str) -> int:
 def names(name: str) -> frozenset[str]:
     """The variable as a set of names."""
     return frozenset(part.strip() for part in text(name).split(",") if part.strip())
+
+
+def logs(subject: str) -> bool:
+    """Return whether TFJIT_LOG names the subject. Raises KeyError for one that is not listed."""
+    if subject not in LOG_SUBJECTS:
+        raise KeyError(subject)
+    return subject in names("TFJIT_LOG")
+
+
+def say(subject: str, text: str, *values: object) -> None:
+    """Log to `tfjit.<subject>` if TFJIT_LOG names the subject or the logger shows information."""
+    if logging.getLogger(f"tfjit.{subject}").isEnabledFor(logging.INFO) or logs(subject):
+        tell(subject, text, *values)
+
+
+def tell(subject: str, text: str, *values: object) -> None:
+    """Log to `tfjit.<subject>`, as a warning where the logger would hide information."""
+    logger = logging.getLogger(f"tfjit.{subject}")
+    logger.log(logging.INFO if logger.isEnabledFor(logging.INFO) else logging.WARNING, text, *values)
 
 
 def path(name: str) -> Path | None:

@@ -114,7 +114,7 @@ class BodyVariant(Variant):
         cancellation = CancellationManager(context.cancellation)
         if cancellation.cancelled:
             raise cancelled()
-        rendezvous = context.rendezvous if len(self.partitions) == 1 else LocalRendezvous()
+        rendezvous = context.rendezvous if len(self.partitions) == 1 else LocalRendezvous(session.logs_rendezvous)
         own = replace(context, cancellation=cancellation, rendezvous=rendezvous, return_values=[], as_arrays=True)
         try:
             return [on_edge(value) for value in dataflow.run(values, own, session.pool())]

@@ -83,6 +83,7 @@ class DirectSession(BackendSession):
         self._bundles = session_config.bundles()
         self._splits = session_config.splits_rows()
         self._compares = session_config.compares()
+        self.logs_rendezvous = settings.logs("rendezvous")
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
@@ -339,7 +340,7 @@ class DirectSession(BackendSession):
     def step_context(self) -> Iterator[StepContext]:
         """A step's identity, rendezvous and cancellation; ended when the block is left."""
         cancellation = CancellationManager(self.cancellation)
-        rendezvous = LocalRendezvous()
+        rendezvous = LocalRendezvous(self.logs_rendezvous)
         thread = threading.get_ident()
         with self._idle:
             self.check_open()  # under the lock: who destroys waits for all that came in before

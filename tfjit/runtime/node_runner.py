@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import dtypes, errors
+from tfjit.framework import dtypes, errors, settings
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import format_shape
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
+from tfjit.runtime.dumps import dump_kernels
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.kernel_errors import at_node
 from tfjit.runtime.loops import run_loop
@@ -337,11 +338,21 @@ class _Computed(_Referenced):
             store.request(sources)
             return None
         step = Step(lowered, self._env.step_environment(self._device.name), self._node.name)
+        with self._env.settings():
+            self._show(lowered)
         with self._lock:
             self._steps[key] = step
             if len(self._steps) > _MAX_SHAPES:
                 self._steps.popitem(last=False)
         return step
+
+    def _show(self, lowered: Lowered) -> None:
+        """Dump and log the code of the node where that is wanted."""
+        folder = settings.path("TFJIT_DUMP")
+        if folder is not None:
+            dump_kernels(folder / "nodes", lowered.instructions)
+        titles = dict.fromkeys(source.title for source in lowered.instructions[0].call.sources()) if lowered.instructions[0].call else ()
+        settings.say("kernels", "%s (%s): native %s", self._node.name, self._node.op, "; ".join(titles))
 
     def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
         node = self._node

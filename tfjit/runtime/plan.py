@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import errors, pace
+from tfjit.framework import errors, pace, settings
 from tfjit.framework.garbage import collection_paused
 from tfjit.kernels.store import store
 from tfjit.runtime import plan_record
 from tfjit.runtime.calls import CallReport, all_calls, build_calls, sources
+from tfjit.runtime.dumps import dump_kernels, dump_step
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.op_kernel import StepContext
@@ -160,7 +161,7 @@ class Variant:
             self._later = self._upgrade
         else:
             if mode == "eager":
-                self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+                self._build_calls()
                 store.compile(sources(all_calls(self.lowered)), refusals=True)
             self._take(self._make_step())
             self.compile_done.set()
@@ -224,7 +225,7 @@ class Variant:
         """Build the calls and load their code, compiling nothing. False when something is missing: `_upgrade` sees to it."""
         assert self.lowered is not None
         try:
-            self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+            self._build_calls()
         except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
             log.debug("plan %s: %s", self.plan.name, error)
             return False
@@ -247,6 +248,8 @@ class Variant:
                 self.lowered = plan.lower(self.partitions[0].graph, self.feed_shapes)
             except NotStatic as why:
                 self.dynamic_reason = str(why)
+        if self.dynamic_reason:
+            settings.say("executor", "plan %s: run by the dataflow executor: %s", plan.name, self.dynamic_reason)
         if self.dynamic_reason and session.config is not None and session.config.run_graph_mode:
             log.warning("run_graph_mode: the dataflow executor runs plan %s: %s", plan.name, self.dynamic_reason)
 
@@ -264,10 +267,33 @@ class Variant:
             return
         self._upgrade()
 
+    def _build_calls(self) -> None:
+        """Ask the builders how compiled code serves the instructions, and dump it where that is wanted."""
+        assert self.lowered is not None
+        self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+        if self.report is not None and self.report.folder is not None:
+            dump_kernels(self.report.folder, self.lowered.instructions)
+
     def _make_step(self) -> Step:
         assert self.lowered is not None
         session = self.plan.session
-        return Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
+        step = Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
+        if self.report is not None and self.report.folder is not None:
+            dump_step(self.report.folder, step)
+        if settings.logs("kernels"):
+            self._say_kernels(step)
+        return step
+
+    def _say_kernels(self, step: Step) -> None:
+        """Log what serves each instruction of a step."""
+        assert self.lowered is not None
+        for instruction in self.lowered.instructions:
+            if instruction.role is None:
+                call = step.call(instruction)
+                titles = dict.fromkeys(launch.source.title or launch.entry for launch in call.launches) if call is not None else ()
+                node = f"{instruction.path}{instruction.node.name} ({instruction.node.op})"
+                why = "; ".join(titles) or instruction.reason
+                settings.say("kernels", "plan %s: %s: %s %s", self.plan.name, node, step.serving(instruction), why)
 
     def _upgrade(self) -> None:
         if self.plan.session.closed:
@@ -275,7 +301,7 @@ class Variant:
         try:
             assert self.lowered is not None
             with self._timed():
-                self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+                self._build_calls()
             instructions = self.lowered.instructions
             soon = sources(i.one_by_one or i.call for i in instructions)
             all_of_them = sources(all_calls(self.lowered))
@@ -355,7 +381,7 @@ class Variant:
                 try:
                     return step.run(values)
                 except Reroute as why:
-                    log.debug("plan %s: %s", self.plan.name, why)
+                    settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
             with self.plan.session.step_context() as made:
                 return self.run(values, made, pool)
         self._slow_runs += 1
@@ -380,7 +406,7 @@ class Variant:
                     assert step is not None
                     return step.run(values, context)
             except Reroute as why:
-                log.debug("plan %s: %s", self.plan.name, why)
+                settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
         dataflow = self._dataflow()
         results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
         if dataflow.gives_variant:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
 from tfjit.framework.device_spec import DeviceSpec
 
 
@@ -69,13 +69,17 @@ class Rendezvous(ABC):
 class LocalRendezvous(Rendezvous):
     """A step's rendezvous in this process. Values of one key arrive in the order they were sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, logs: bool = False) -> None:
+        """logs: whether what is sent and received is logged."""
         self._lock = threading.Lock()
         self._values: dict[str, deque[tuple[Any, bool]]] = {}
         self._waiters: dict[str, deque[Received]] = {}
         self._error: BaseException | None = None
+        self.logs = logs
 
     def send(self, key: str, value: Any, is_dead: bool = False) -> None:
+        if self.logs:
+            settings.tell("rendezvous", "send %s%s", key, " (dead)" if is_dead else "")
         with self._lock:
             if self._error is not None:
                 raise self._error
@@ -90,6 +94,8 @@ class LocalRendezvous(Rendezvous):
         done(None, value, is_dead)
 
     def receive(self, key: str, done: Received) -> None:
+        if self.logs:
+            settings.tell("rendezvous", "receive %s", key)
         with self._lock:
             error = self._error
             values = self._values.get(key)
@@ -106,6 +112,8 @@ class LocalRendezvous(Rendezvous):
             done(None, value, is_dead)
 
     def abort(self, error: BaseException) -> None:
+        if self.logs:
+            settings.tell("rendezvous", "aborted: %s", error)
         with self._lock:
             if self._error is None:
                 self._error = error
