@@ -68,7 +68,10 @@ def right() -> Any:
     h = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.exp(-h) + 1), [0, h])[1]
     h = tf.cond(x[0, 0] > 0, lambda: tf.tanh(h) * 2, lambda: tf.exp(h))
     loss = tf.reduce_mean(tf.square(h)) + tf.reduce_sum(tf.random.uniform([3], seed=3))
-    return [loss, h, tf1.train.AdamOptimizer(0.1).minimize(loss), tf1.assign_add(w, [1.0, 1, 1, 1])]
+    count = tf1.get_variable("count", initializer=np.int64(0), use_resource=False)
+    copied = tf1.get_variable("copied", initializer=tf.zeros([4, 4]), use_resource=False)
+    updates = [tf1.assign_add(w, [1.0, 1, 1, 1]).op, tf1.assign_add(count, 1).op, tf1.assign(copied, tf.tanh(v) * 2).op]
+    return [loss, h, tf1.train.AdamOptimizer(0.1).minimize(loss), *updates]
 
 
 def built(make: Callable[[], Any]) -> tuple[Any, Any]:
@@ -109,7 +112,7 @@ def test_right_kernels_are_silent_and_change_the_same(
             with tfjit.Session(graph=graph) as session:
                 session.run("init")
                 values = [session.run(fetches, {"x:0": X})[:2] for _ in range(3)]
-                found.append([*values, session.run(["v:0", "w:0"])])
+                found.append([*values, session.run(["v:0", "w:0", "count:0", "copied:0"])])
     for step, other in zip(*found, strict=True):
         for a, b in zip(step, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

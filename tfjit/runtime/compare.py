@@ -7,6 +7,7 @@ on copies; what goes on to the next instruction, and what changes variables, is 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -16,6 +17,7 @@ import numpy as np
 
 from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import NativeCall
+from tfjit.runtime import forking
 from tfjit.runtime.lowering import Instruction, Lowered, Value
 from tfjit.runtime.op_kernel import StepContext
 from tfjit.runtime.resources import Variable
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("tfjit.compare")
 
+_LOCK: Final = threading.Lock()
+forking.hold(_LOCK, forking.EXTENSION)
 # Units in the last place that one scalar function, and one summed term, may be apart: the vector math is within 8.
 _ULPS_OF_AN_OP: Final = 8.0
 _ULPS_OF_A_TERM: Final = 2.0
@@ -67,6 +71,10 @@ def comparing_kernel(instruction: Instruction, call: NativeCall, env: StepEnviro
             log.warning("TFJIT_COMPARE: %s: %s", compiled.title, text)
 
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+        with _LOCK:  # another run that writes a variable between the two would look like a wrong kernel
+            return compare(context, inputs)
+
+    def compare(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         before = [_array(value) for value in inputs]
         if any(array is None for array in before):  # a variable's first value, which compiled code does not give
             return plain(context, inputs)
@@ -115,7 +123,9 @@ class _Compiled:
             return values[-1]
 
         given = [value(tensor.dtype, tensor.shape, "feed", feed=k) for k, tensor in enumerate(spec.inputs)]
-        outputs, self.results, fetches = [], [], []
+        outputs: list[Value] = []
+        fetches: list[Value] = []
+        self.results: list[tuple[int, int]] = []  # (fetch, output of the instruction)
         for index, result in enumerate(instruction.outputs):
             same = next((k for k, source in enumerate(instruction.inputs) if source is result), None)
             if same is not None:  # a reference: the variable itself

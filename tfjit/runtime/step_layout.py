@@ -220,7 +220,8 @@ class Layout:
                 if stretch is not None:
                     stretch.end = position + 1
             elif self.is_native(instruction):
-                locked = instruction.inputs[0] if instruction.node.op in ATOMIC else None
+                adds = instruction.node.op in ATOMIC and instruction.inputs[0].variable is not None
+                locked = instruction.inputs[0] if adds else None
                 if stretch is None or stretch.locked is not None or locked is not None:
                     stretch = Stretch(index=len(self.stretches), locked=locked)
                     self.stretches.append(stretch)

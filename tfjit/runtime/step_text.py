@@ -104,7 +104,9 @@ class StepText:
         """By name in the generated code: a value of each variable of the step, and whether compiled code assigns it."""
         found: dict[str, tuple[Value, bool]] = {}
         for instruction in self._layout.lowered.instructions:
-            if self._layout.is_native(instruction) and instruction.node.op in ASSIGNMENTS:
+            # what is assigned may be an array in a variable's place (runtime/compare.py)
+            assigns = instruction.node.op in ASSIGNMENTS and instruction.inputs[0].root.storage != "feed"
+            if self._layout.is_native(instruction) and assigns:
                 found[self._layout.variable_name(instruction.inputs[0])] = (instruction.inputs[0], True)
         roots = [value.root for instruction in self._layout.lowered.instructions for value in instruction.inputs]
         roots += [value.root for value in self._layout.lowered.fetches if value.root.storage == "variable"]
