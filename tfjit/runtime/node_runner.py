@@ -15,6 +15,7 @@ import numpy as np
 from tfjit.framework import dtypes, errors
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import format_shape
+from tfjit.framework.tensors import OpaqueTensor
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
@@ -420,6 +421,11 @@ def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnv
     if op == "_Retval":
         return _Retval(node, graph.inputs(node.name)[0][0])
     if op == "Const":
+        if isinstance(node.attrs["value"], OpaqueTensor):
+            dtype = node.attrs["value"].dtype.name
+            raise errors.UnimplementedError(
+                None, None, f"Const {node.name} is a {dtype}, which refers to something of another process: make it with an op, or feed it"
+            )
         return _Const(np.asarray(node.attrs["value"]))
     if op in ("NoOp", "ControlTrigger"):
         return _Nothing()
