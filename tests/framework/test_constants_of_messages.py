@@ -30,8 +30,10 @@ NODES = {
 
 
 def value(api: Any, dtype: str, tensor: str) -> Any:
-    node = f'name: "c" op: "Const" attr {{ key: "dtype" value {{ type: {dtype} }} }} attr {{ key: "value" value {{ tensor {{ {tensor} }} }} }}'
-    graph_def = text_format.Parse(f"node {{ {node} }} versions {{ producer: 1645 }}", api.GraphDef())
+    type_attr = f'attr {{ key: "dtype" value {{ type: {dtype} }} }}'
+    value_attr = f'attr {{ key: "value" value {{ tensor {{ {tensor} }} }} }}'
+    text = f'node {{ name: "c" op: "Const" {type_attr} {value_attr} }} versions {{ producer: 1645 }}'
+    graph_def = text_format.Parse(text, api.GraphDef())
     with api.Graph().as_default():
         api.import_graph_def(graph_def, name="")
         with api.Session() as session:

@@ -62,6 +62,18 @@ def test_integer_division_by_zero_in_a_loop(op: str) -> None:
     compare(build, np.int32(3))
 
 
+@pytest.mark.parametrize("op", [*DIVISIONS, "Pow"])
+def test_nothing_fails_where_there_are_no_elements(op: str) -> None:
+    """An empty operand meets a scalar that would fail, as in the gradient of a sum over no axes."""
+
+    def build(api: Any, x: Any, y: Any) -> Any:
+        return getattr(api.raw_ops, op)(x=x, y=y)
+
+    bad = np.int32(-1 if op == "Pow" else 0)
+    compare(build, ONES[:0], bad)
+    compare(build, bad, ONES[:0])
+
+
 def test_divisions_that_fail_in_two_ways_at_once() -> None:
     """A fused group reports one of its failures."""
 
