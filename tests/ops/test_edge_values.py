@@ -132,27 +132,25 @@ def in_a_loop(api: Any) -> Any:
     return api.while_loop(lambda i, s: i < 3, body, [0, [0.0, 0.0]])
 
 
-TEMPORARIES: dict[str, Callable[[Any], Any]] = {
-    "assigned": lambda api: destroyed(api, temporary(api, var_name="v")),
-    "updated": lambda api: destroyed(api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0])),
-    "named by its node": lambda api: destroyed(api, temporary(api, name="node"), "node"),
-    "accumulated": accumulated,
-    "used": lambda api: destroyed(api, temporary(api, var_name="v")) * 3.0,
-    "of another name": lambda api: destroyed(api, temporary(api, var_name="v"), "w"),
-    "destroyed twice": destroyed_twice,
-    "of unknown shape": lambda api: destroyed(api, temporary(api, shape=[None], var_name="v")),
-    "in a loop": in_a_loop,
+# What TensorFlow 2.21 gives; it is not run here, since it crashes now and then over references that were destroyed.
+TEMPORARIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "assigned": (lambda api: destroyed(api, temporary(api, var_name="v")), [1.0, 2.0]),
+    "updated": (lambda api: destroyed(api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0])), [2.0, 4.0]),
+    "named by its node": (lambda api: destroyed(api, temporary(api, name="node"), "node"), [1.0, 2.0]),
+    "accumulated": (accumulated, [4.0, 5.0]),
+    "used": (lambda api: destroyed(api, temporary(api, var_name="v")) * 3.0, [3.0, 6.0]),
+    "of another name": (lambda api: destroyed(api, temporary(api, var_name="v"), "w"), "NotFoundError"),
+    "destroyed twice": (destroyed_twice, "NotFoundError"),
+    "of unknown shape": (lambda api: destroyed(api, temporary(api, shape=[None], var_name="v")), "InvalidArgumentError"),
+    "in a loop": (lambda api: in_a_loop(api)[1], [6.0, 12.0]),
 }
 
 
 @pytest.mark.parametrize("name", TEMPORARIES)
 def test_temporary_variables(name: str) -> None:
-    expected, got = outcome(tf1, TEMPORARIES[name]), outcome(tfjit, TEMPORARIES[name])
-    if isinstance(expected, str):
-        assert got == expected
-    else:
-        for mine, theirs in zip(got, expected, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+    build, expected = TEMPORARIES[name]
+    got = outcome(tfjit, build)
+    assert (got if isinstance(got, str) else got.tolist()) == expected
 
 
 def test_a_temporary_variable_is_new_in_each_run() -> None:
