@@ -129,7 +129,7 @@ def in_a_loop(api: Any) -> Any:
     def body(i: Any, s: Any) -> Any:
         return i + 1, s + destroyed(api, api.raw_ops.AssignAdd(ref=temporary(api, var_name="v"), value=[1.0, 2.0]))
 
-    return api.while_loop(lambda i, s: i < 3, body, [0, [0.0, 0.0]])
+    return api.while_loop(lambda i, s: i < 3, body, [0, api.constant([0.0, 0.0])])
 
 
 # What TensorFlow 2.21 gives; it is not run here, since it crashes now and then over references that were destroyed.
