@@ -39,6 +39,40 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 DIVISIONS = ("Div", "FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod")
+EDGES = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 50.0, -50.0, 1e4, -1e4])
+HUGE = np.array([1e150, -1e150, 1e160, -1e160, 1.5e308, -1.5e308])
+UNARY = ("Erf", "Erfc", "Erfinv", "Ndtri", "Lgamma", "Digamma", "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselK0", "BesselK1")
+
+
+@pytest.mark.parametrize("op", [*UNARY, "BesselK0e", "BesselK1e", "Expint"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_special_functions(op: str, dtype: Any) -> None:
+    """Infinite, NaN, zero with its sign: in each dtype that the op has."""
+    if op in ("Erfinv", "Ndtri", "Expint") and dtype is np.float16:
+        return  # TensorFlow has no such kernels
+    x = EDGES.astype(dtype)
+    if op in ("Erf", "Erfc") and dtype is np.float64:
+        x = np.concatenate([x, HUGE])
+
+    def build(api: Any, x: Any) -> Any:
+        return getattr(api.raw_ops, op)(x=x)
+
+    expected, got = (outcome(api, build, (x,)) for api in (tf1, tfjit))
+    np.testing.assert_allclose(got, expected, rtol={8: 1e-10, 4: 1e-5, 2: 4e-3}[x.itemsize], strict=True)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("op", ["Igamma", "Igammac"])
+def test_incomplete_gamma_functions_of_huge_numbers(op: str) -> None:
+    a, x = (v.ravel() for v in np.meshgrid([0.5, 3.0, 50.0, 1e300, np.inf], [0.0, 1.0, 200.0, 1e290, 1.7e308, np.inf]))
+
+    def build(api: Any, a: Any, x: Any) -> Any:
+        return getattr(api.raw_ops, op)(a=a, x=x)
+
+    expected, got = (outcome(api, build, (a, x)) for api in (tf1, tfjit))
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-300)
+
+
 ONES, ZERO = np.array([7, 8], np.int32), np.array([2, 0], np.int32)
 
 

@@ -439,7 +439,8 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
     size = tuple(max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ()))
     result = np.full((len(values), *size), b"", object) if np_dtype.hasobject else np.zeros((len(values), *size), np_dtype)
     for i, value in enumerate(values):
-        result[(i, *(slice(0, s) for s in value.shape))] = value
+        where: tuple[int | slice, ...] = (i, *(slice(0, s) for s in value.shape))
+        result[where] = value
     return result
 
 
