@@ -1,7 +1,7 @@
 """The name of a kernel in the disk cache: a hash of its text and of all that decides what becomes of it.
 
 That is: entries and flags, the versions of numba, llvmlite and LLVM, the sources of the compiler and of what the text imports
-from tfjit.kernels (so tfjit's version needs no mention), CPU name and features.
+from tfjit.kernels, with the formulas of tfjit.framework (so tfjit's version needs no mention), CPU name and features.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from tfjit.kernels.source import KernelSource
 _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
 _PACKAGE = "tfjit.kernels"
+_FRAMEWORK = "tfjit.framework"
+_FORMULAS = f"{_FRAMEWORK}.special"  # and what is named so: special functions, which kernels.vmath compiles
 _FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
 
 
 @functools.cache
 def _module_file(name: str) -> Path | None:
-    """The source file of a module below tfjit.kernels, given its full name."""
-    path = Path(__file__).parent.joinpath(*name.split(".")[2:])
+    """The source file of a module below tfjit.kernels, or of formulas, given its full name."""
+    if name.startswith(_FORMULAS):
+        root = Path(str(sys.modules[_FRAMEWORK].__file__)).parent
+    else:
+        root = Path(__file__).parent
+    path = root.joinpath(*name.split(".")[2:])
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
             return file
@@ -39,16 +45,16 @@ def imported(text: str, package: str = "") -> set[str]:
             up = len(module) - len(module.lstrip("."))
             base = package.split(".")
             module = ".".join([*base[: len(base) - up + 1], *filter(None, [module[up:]])])
-        if module != _PACKAGE and not module.startswith(_PACKAGE + "."):
+        if module not in (_PACKAGE, _FRAMEWORK) and not module.startswith((_PACKAGE + ".", _FORMULAS)):
             continue
         names.add(module)
         names.update(f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members))
-    return {name for name in names if name != _PACKAGE and _module_file(name) is not None}
+    return {name for name in names if name.startswith((_PACKAGE + ".", _FORMULAS)) and _module_file(name) is not None}
 
 
 @functools.cache
 def module_hash(name: str) -> str:
-    """Hash of a module of tfjit.kernels and, through its imports, of all it uses from there."""
+    """Hash of a module and, through its imports, of all it uses of tfjit.kernels and the formulas."""
     seen: set[str] = set()
     digest = hashlib.sha256()
     waiting = [name]

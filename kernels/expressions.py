@@ -270,7 +270,7 @@ def program_errors(program: Program) -> dict[int, tuple[str, str]]:
     program = expanded(program)
     values = _value_dtypes(program)
     found = (failure(op.op, [values[a] for a in op.args]) for op in program.ops if op.op != LITERAL)
-    return {error.code: ("InvalidArgumentError", error.message) for error in found if error is not None}
+    return {error.code: (error.kind, error.message) for error in found if error is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework.errors import ResourceExhaustedError
+from tfjit.framework.errors import InvalidArgumentError, ResourceExhaustedError
 from tfjit.framework.shape import format_shape
 
 _SMALL: Final = 1 << 28  # bytes below which nobody asks
+_MOST: Final = 2**63 - 1  # elements of a tensor
 _LIMITS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -37,7 +38,7 @@ def available_bytes() -> int | None:
 
 
 def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
-    """Raise ResourceExhaustedError when a tensor does not fit into memory.
+    """Raise ResourceExhaustedError when a tensor does not fit into memory, InvalidArgumentError when no shape is so large.
 
     shape, dtype: of the tensor. copies: how many arrays of its size are made on the way to it.
     """
@@ -47,6 +48,8 @@ def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
         nbytes *= int(size)
     if nbytes < _SMALL:
         return
+    if nbytes > _MOST * kind.itemsize:
+        raise InvalidArgumentError(None, None, f"Shape {format_shape(tuple(map(int, shape)))} would have more than 2**63 - 1 elements")
     available = available_bytes()
     if available is not None and nbytes * copies > available:
         raise ResourceExhaustedError(

@@ -1,4 +1,4 @@
-"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and conversions of strings."""
+"""`tfjit.compat.v1` is tfjit itself, for programs that say `import tensorflow.compat.v1 as tf`; and conversions of strings and sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from typing import Any
 
 import tfjit as v1
+from tfjit.framework.dimension import dimension_value as dimension_value
+from tfjit.framework.shape import dimension_at_index as dimension_at_index
 
 # So that `import tfjit.compat.v1 as tf` finds it.
 sys.modules[__name__ + ".v1"] = v1

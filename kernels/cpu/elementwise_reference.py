@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from tfjit.framework.elementwise import TABLE, Elementwise
-from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework import errors
+from tfjit.framework.elementwise import TABLE, ElementError, Elementwise
 from tfjit.kernels.registry import NodeSpec, Reference, reference
 
 
@@ -20,11 +20,30 @@ def _select_operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
     return condition, x, y
 
 
+_COMPARE_ANY: Final = frozenset({"Equal", "NotEqual"})  # operands of other shapes are just not equal, if so asked
+
+
+def _broadcast(operands: Sequence[Any]) -> bool:
+    """Whether the operands' shapes broadcast."""
+    try:
+        np.broadcast_shapes(*(x.shape for x in operands))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_bad(error: ElementError, operands: Sequence[Any]) -> bool:
+    """Whether an element fails; where one operand is empty there is none."""
+    return bool(operands[0].dtype.kind in error.kinds and all(x.size for x in operands) and np.any(error.is_bad(*operands)))
+
+
 def _kernel(row: Elementwise) -> Reference:
     def kernel(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
-        if row.error is not None and operands[0].dtype.kind in row.error.kinds and np.any(row.error.is_bad(*operands)):
-            raise InvalidArgumentError(None, None, row.error.message)
+        if row.error is not None and _is_bad(row.error, operands):
+            raise getattr(errors, row.error.kind)(None, None, row.error.message)
+        if row.op in _COMPARE_ANY and not spec.attrs.get("incompatible_shape_error", True) and not _broadcast(operands):
+            return (np.array(row.op == "NotEqual"),)
         attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs} if row.attrs else {}
         with np.errstate(all="ignore"):
             result = np.asarray(row.reference(*operands, **attrs))

@@ -49,11 +49,11 @@ class StageWriter:
         """The status that says that a step failed."""
         error = expressions.failure(step.op, [self.program.values[a].dtype for a in step.args])
         assert error is not None
-        for status, (_, message, name) in self.failures.items():
-            if name == step.name and message == error.message:
+        for status, (kind, message, name) in self.failures.items():
+            if name == step.name and (kind, message) == (error.kind, error.message):
                 return status
         status = FIRST_FAILURE + len(self.failures)
-        self.failures[status] = ("InvalidArgumentError", error.message, step.name)
+        self.failures[status] = (error.kind, error.message, step.name)
         return status
 
     def expression(self, step: Step, names: Sequence[str]) -> str:

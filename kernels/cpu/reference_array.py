@@ -255,6 +255,7 @@ def _linspace(node: NodeSpec, inputs: Arrays) -> Arrays:
     num = int(inputs[2])
     if num <= 0:
         invalid(f"Requires num > 0: {num}")
+    check_room((num,), inputs[0].dtype)
     out = np.empty(num, inputs[0].dtype)
     if num > 1:
         step = (stop - start) / inputs[0].dtype.type(num - 1)
@@ -328,6 +329,7 @@ def _check_numerics(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("Diag")
 def _diag(node: NodeSpec, inputs: Arrays) -> Arrays:
     (x,) = inputs
+    check_room((x.size, x.size), x.dtype)
     out = np.zeros((x.size, x.size), x.dtype)
     np.fill_diagonal(out, x.reshape(-1))
     return (out.reshape(x.shape * 2),)

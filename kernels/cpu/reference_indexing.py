@@ -55,6 +55,7 @@ def _strided_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     dy = inputs[4]
     if dy.shape != dense.final_shape:
         invalid(f"shape of dy was {shape_text(dy)} instead of {format_shape(dense.final_shape)}")
+    check_room(shape, dy.dtype)
     out = np.zeros(shape, dy.dtype)
     out[dense.index()] = dy.reshape(dense.sizes)  # type: ignore[arg-type]
     return (out,)
@@ -219,6 +220,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     indices, updates, shape = inputs
     if shape.ndim != 1:
         invalid(f"Shape must be a vector, not {shape_text(shape)}")
+    check_room([int(s) for s in shape], updates.dtype)
     out = np.zeros([int(s) for s in shape], updates.dtype)
     if out.size == 0 and (indices.size or updates.size):
         invalid("Indices and updates specified for empty output tensor")
@@ -447,6 +449,7 @@ def _dynamic_stitch(node: NodeSpec, inputs: Arrays) -> Arrays:
         if x.size:
             size = max(size, int(x.max()) + 1)
     inner = data[0].shape[indices[0].ndim :]
+    check_room((size, *inner), data[0].dtype)
     out = np.zeros((size, *inner), data[0].dtype) if data[0].dtype != object else np.full((size, *inner), b"", object)
     for i, (x, value) in enumerate(zip(indices, data)):
         if value.shape[: x.ndim] != x.shape:

@@ -6,7 +6,7 @@ are float32, as TensorFlow's are, so that a pixel on a border falls to the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +64,27 @@ def spread(grads: Array, axis: int, taps: Taps, size: int) -> Array:
         total = summed if total is None else total + summed
     if total is None:
         return np.zeros((*grads.shape[:axis], size, *grads.shape[axis + 1 :]), grads.dtype)
+    return total
+
+
+def _spread_both(grads: Array, original: Array, taps: Sequence[Taps]) -> Array:
+    """Return the gradient of resampling along rows, then columns, in the original's dtype.
+
+    In float64 TensorFlow adds up products that it rounds to float32, so each pair of taps is one.
+    """
+    sizes = original.shape[1:3]
+    if original.dtype != np.float64:
+        total = grads.astype(f32, copy=False)
+        for axis, tap, size in zip((1, 2), taps, sizes):
+            total = spread(total, axis, tap, size)
+        return total.astype(original.dtype, copy=False)
+    rows, columns = taps
+    total = np.zeros((grads.shape[0], *sizes, grads.shape[3]))
+    for down, weight, _ in zip(*rows):
+        weighted = grads * weight[:, None, None]
+        for across, other, _ in zip(*columns):
+            products = (weighted * other[:, None]).astype(np.float64)
+            total += sum_by_index(sum_by_index(products, 2, across, sizes[1]), 1, down, sizes[0])
     return total
 
 
@@ -164,12 +185,12 @@ def _resize_bilinear(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     """grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the images."""
     grads, original = inputs
-    total = _wide(grads, original.dtype)
+    taps = []
     for axis, size in zip((1, 2), _original(node, grads, original)):
         lower, upper, fraction = _linear(node, size, grads.shape[axis])
         all_used = np.ones((2, len(lower)), bool)
-        total = spread(total, axis, Taps(np.stack([lower, upper]), np.stack([1 - fraction, fraction]), all_used), size)
-    return (total.astype(original.dtype, copy=False),)
+        taps.append(Taps(np.stack([lower, upper]), np.stack([1 - fraction, fraction]), all_used))
+    return (_spread_both(grads, original, taps),)
 
 
 def round_away(values: Array) -> Array:
@@ -215,14 +236,17 @@ _STEPS = 1024  # the bicubic kernel is read from a table of so many fractions
 
 
 def _kernel(sharpness: float) -> tuple[Array, Array]:
-    """Keys' cubic kernel at distances 0..1 and 1..2 in steps of 1/1024, float32.
+    """Keys' cubic kernel at distances 0..1 and 1..2 in steps of 1/1024, rounded to float32 once, as in TensorFlow.
 
     Source: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
     """
-    a = f32(sharpness)
-    near = np.arange(_STEPS + 1, dtype=f32) / f32(_STEPS)
-    far = near + f32(1)
-    return ((a + 2) * near - (a + 3)) * near * near + 1, ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    a = sharpness
+    near = np.arange(_STEPS + 1) / _STEPS
+    far = near + 1
+    return (
+        (((a + 2) * near - (a + 3)) * near * near + 1).astype(f32),
+        (((a * far - 5 * a) * far + 8 * a) * far - 4 * a).astype(f32),
+    )
 
 
 def _cubic(node: NodeSpec, size: int, out: int) -> Taps:

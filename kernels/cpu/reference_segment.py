@@ -46,6 +46,7 @@ def _check_sorted(data: np.ndarray, ids: np.ndarray) -> None:
 def _reduce_rows(kind: str, data: np.ndarray, ids: np.ndarray, count: int, start: Any, counts_in: bool = False) -> np.ndarray:
     """Rows of `data` combined by id -> [count, ...]; segments without rows hold `start`, with which others are combined if counts_in."""
     values = wide(data)
+    check_room((count, *data.shape[1:]), values.dtype)
     out = np.full((count, *data.shape[1:]), start, values.dtype)
     if ids.size:
         if (np.diff(ids) < 0).any():
@@ -136,6 +137,7 @@ def _sparse_rows(node: NodeSpec, inputs: Arrays) -> np.ndarray:
         first = int(np.flatnonzero(bad)[0])
         invalid(f"Bad: indices[{first}] == {indices[first]} out of range [0, {data.shape[0]})")
     rows = wide(data)[indices]
+    check_room((count, *data.shape[1:]), rows.dtype)
     out = np.zeros((count, *data.shape[1:]), rows.dtype)
     np.add.at(out, ids, rows)
     scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")]

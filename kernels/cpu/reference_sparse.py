@@ -14,6 +14,7 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.shape import format_shape
 from tfjit.kernels.registry import NodeSpec, reference
+from tfjit.kernels.room import check_room
 
 Arrays = Sequence[Any]
 
@@ -105,6 +106,7 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
         _check_indices(indices, sizes)
     elif ((indices < 0) | (indices >= np.array(sizes, np.int64))).any():
         raise refused(f"Indices are not valid (out of bounds).  Shape: {listed(sizes)}")
+    check_room(sizes, values.dtype)
     dense = np.empty(sizes, values.dtype)
     dense[...] = default[()]
     dense[tuple(indices.T)] = values if values.ndim else values[()]

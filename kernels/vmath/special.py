@@ -28,7 +28,7 @@ for _name in (
     "bessel_k1e", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "dawsn", "expint", "fresnel_sin", "fresnel_cos", "spence",
 ):  # fmt: skip
     _register(_name, getattr(special, _name), ("f32", "f64"))
-_register("erf", special.erf, ("f64",))
+_register("erf", special.erf_float64, ("f64",))
 _register("erfc", special.erfc, ("f64",))
 
 

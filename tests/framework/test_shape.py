@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfjit.framework import shape
+from tfjit.framework.dimension import dimension_value
 from tfjit.framework.shape import TensorShape
 
 SHAPES: list[Any] = [None, [], [3], [None], [0], [2, 3], [2, None], [None, None], [1, 2, 3], [5, None, 1]]
@@ -117,7 +118,7 @@ def test_dimensions_as_tf1_has_them() -> None:
     assert dims[0] == 2 and int(dims[0]) == 2 and dims[0] != 3
     assert (dims[1] == 2) is None
     assert str(dims[1]) == "?" and repr(dims[0]) == "Dimension(2)"
-    assert shape.dimension_value(dims[0]) == 2 and shape.dimension_value(None) is None
+    assert dimension_value(dims[0]) == 2 and dimension_value(None) is None
     assert TensorShape(dims) == TensorShape([2, None])
 
 

@@ -10,7 +10,7 @@ import pytest
 import tfjit.kernels.cpu.elementwise_reference  # noqa: F401 (registers the kernels)
 from tfjit.framework import dtypes as d
 from tfjit.framework.elementwise import TABLE
-from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.kernels.registry import NodeSpec, find_reference
 
 
@@ -52,7 +52,8 @@ def test_select_takes_rows_by_a_vector():
 
 @pytest.mark.parametrize("op", ["Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"])
 def test_integer_division_by_zero(op: str):
-    with pytest.raises(InvalidArgumentError, match="Integer division by zero"):
+    # TensorFlow's own kernels disagree
+    with pytest.raises(InternalError if op.startswith("Truncate") else InvalidArgumentError, match="Integer division by zero"):
         run(op, np.array([1, 2], np.int32), np.array([1, 0], np.int32))
     assert not np.isfinite(run(op, np.float32(1), np.float32(0)))
 

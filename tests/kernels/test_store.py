@@ -148,6 +148,8 @@ def test_imports_are_followed() -> None:
     assert cache_key_module.imported(text) == {"tfjit.kernels.intrinsics", "tfjit.kernels.source"}
     assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
     assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
+    formulas = "from tfjit.framework import dtypes, special\n"  # kernels are made of these too
+    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {"tfjit.framework.special"}
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "junk"])

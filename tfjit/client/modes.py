@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.client.variables import Variable, disable_resource_variables
+from tfjit.framework.dimension import set_v2_tensorshape
 from tfjit.framework.operation import Tensor
-from tfjit.framework.shape import set_v2_tensorshape
 
 
 def disable_eager_execution() -> None:
@@ -23,7 +23,11 @@ def disable_v2_tensorshape() -> None:
 
 
 def enable_v2_tensorshape() -> None:
-    """Indexing and iterating a TensorShape gives ints and None, as in TensorFlow 2 (the default)."""
+    """Indexing and iterating a TensorShape gives ints and None, as in TensorFlow 2.
+
+    This is the default, as after `import tensorflow.compat.v1`. The ints have a Dimension's `value` too;
+    an unknown size is None, which has not: `disable_v2_tensorshape` is for programs that ask it of those.
+    """
     set_v2_tensorshape(True)
 
 

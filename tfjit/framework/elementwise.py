@@ -14,7 +14,7 @@ Subnormals: compiled kernels run with flush-to-zero set, as TensorFlow's do; the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ class ElementError:
     """An input for which the op fails.
 
     condition: expression that is true for a bad element; is_bad: the same over NumPy inputs; kinds: for which of "i" and "u";
-    code: status word of the kernel; message: of the InvalidArgumentError.
+    code: a bit of the kernel's status word; message, kind: text and class of the error.
     """
 
     condition: str
@@ -50,9 +50,12 @@ class ElementError:
     code: int
     message: str
     kinds: str = "iu"
+    kind: str = "InvalidArgumentError"
 
 
 DIVISION_BY_ZERO: Final = ElementError("{1} == {T}(0)", lambda x, y: y == 0, 1, "Integer division by zero")
+# TensorFlow's kernels that truncate report a zero as an internal error.
+TRUNCATION_BY_ZERO: Final = replace(DIVISION_BY_ZERO, code=4, kind="InternalError")
 NEGATIVE_POWER: Final = ElementError("{1} < {T}(0)", lambda x, y: y < 0, 2, "Integers to negative integer powers are not allowed", "i")
 
 
@@ -149,7 +152,7 @@ _ARITHMETIC: Final = (
         by_kind={"i": "vm.truncdiv({0}, {1})", "u": "vm.truncdiv({0}, {1})", "c": "vm.div({0}, {1})"},
     ),
     _binary(
-        "TruncateDiv", "vm.trunc({R}({0} / {1}))", ref.truncate_div, REALS, cost_ns=0.2, error=DIVISION_BY_ZERO,
+        "TruncateDiv", "vm.trunc({R}({0} / {1}))", ref.truncate_div, REALS, cost_ns=0.2, error=TRUNCATION_BY_ZERO,
         by_kind={"i": "vm.truncdiv({0}, {1})", "u": "vm.truncdiv({0}, {1})"},
     ),
     _binary(
@@ -158,7 +161,9 @@ _ARITHMETIC: Final = (
     ),
     _binary("FloorMod", "vm.floormod({0}, {1})", ref.floor_mod, REALS, cost_ns=5.0, error=DIVISION_BY_ZERO),
     _binary("Mod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0, error=DIVISION_BY_ZERO),
-    _binary("TruncateMod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0, error=DIVISION_BY_ZERO),
+    _binary(
+        "TruncateMod", "vm.truncmod({0}, {1})", ref.truncate_mod, WIDE | {d.int32, d.int64}, cost_ns=5.0, error=TRUNCATION_BY_ZERO
+    ),
     _binary(
         "DivNoNan", "vm.select({1} == {T}(0), {T}(0), {0} / {1})", ref.div_no_nan, FLOATS | COMPLEX, cost_ns=0.15,
         by_kind={"c": "vm.select({1} == {T}(0), {T}(0), vm.div({0}, {1}))"},

@@ -432,7 +432,12 @@ def _special(name: str) -> Callable[..., Array]:
     return _in_float64(lambda x: function(special.NUMPY, x))
 
 
-erf = _special("erf")
+def erf(x: Array) -> Array:
+    """Error function; of float64 by TensorFlow's rule for huge numbers."""
+    return _wide_erf(x) if x.dtype == np.float64 else _narrow_erf(x)
+
+
+_wide_erf, _narrow_erf = _special("erf_float64"), _special("erf")
 erfc = _special("erfc")
 erfinv = _special("erfinv")
 ndtri = _special("ndtri")

@@ -5,9 +5,11 @@ The internal form is `Shape`: a tuple of sizes with None for an unknown one, or 
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from tfjit.framework import dimension
+from tfjit.framework.dimension import Dimension, as_size
 
 Shape = tuple[int | None, ...] | None
 
@@ -24,7 +26,7 @@ def as_shape(value: Any) -> Shape:
     if isinstance(value, tuple):
         for d in value:
             if (type(d) is not int and d is not None) or (d is not None and d < 0):
-                return tuple(_size(d) for d in value)
+                return tuple(as_size(d) for d in value)
         return value
     descriptor = getattr(value, "DESCRIPTOR", None)
     if descriptor is not None and descriptor.full_name.endswith("TensorShapeProto"):
@@ -32,27 +34,10 @@ def as_shape(value: Any) -> Shape:
     if hasattr(value, "as_list") and hasattr(value, "rank"):
         return None if value.rank is None else tuple(value.as_list())
     if hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0:
-        return (_size(value),)
+        return (as_size(value),)
     if isinstance(value, (str, bytes)):
         raise TypeError(f"A shape is a sequence of sizes, got {value!r}")
-    return tuple(_size(d) for d in value)
-
-
-def _size(value: Any) -> int | None:
-    if value is None:
-        return None
-    dimension = getattr(value, "value", value)  # another library's Dimension
-    if dimension is None:
-        return None
-    try:
-        size = operator.index(dimension)
-    except (TypeError, AttributeError):
-        raise TypeError(
-            f"Dimension value must be integer or None or have an __index__ method, got value '{value!r}' with type '{type(value)!r}'"
-        ) from None
-    if size < 0:
-        raise ValueError(f"Dimension {size} must be >= 0")
-    return size
+    return tuple(as_size(d) for d in value)
 
 
 def from_proto(proto: Any) -> Shape:
@@ -182,109 +167,6 @@ def format_shape(shape: Shape) -> str:
     return "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
 
 
-def dimension_value(dimension: Any) -> int | None:
-    """The int or None of a shape's entry, whatever library it comes from."""
-    return getattr(dimension, "value", dimension)
-
-
-class _Sizes:
-    """Whether indexing and iterating a TensorShape gives ints, as TensorFlow 2 has it, or Dimensions, as TensorFlow 1 has it."""
-
-    as_ints = True
-
-
-def set_v2_tensorshape(enabled: bool) -> None:
-    """TensorFlow 2's way with the sizes of a TensorShape (int or None), or TensorFlow 1's (Dimension), for the whole process."""
-    _Sizes.as_ints = enabled
-
-
-def _arithmetic(compute: Callable[[int, int], int]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator of Dimensions and its reflection: unknown where either side is."""
-
-    def forward(self: Dimension, other: Any, swapped: bool = False) -> Any:
-        try:
-            size = _size(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        if self.value is None or size is None:
-            return Dimension(None)
-        return Dimension(compute(size, self.value) if swapped else compute(self.value, size))
-
-    return forward, lambda self, other: forward(self, other, True)
-
-
-def _comparison(compute: Callable[[int, int], bool]) -> Callable[..., Any]:
-    """An order of Dimensions: None where either side is unknown."""
-
-    def compare(self: Dimension, other: Any) -> Any:
-        size = _size(other)
-        return None if self.value is None or size is None else compute(self.value, size)
-
-    return compare
-
-
-class Dimension:
-    """A size as TF1 wrote it; equal to its int. `TensorShape.dims` holds these."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = _size(value)
-
-    def __index__(self) -> int:
-        if self.value is None:
-            raise TypeError("An unknown Dimension is no integer")
-        return self.value
-
-    __int__ = __index__
-
-    def __eq__(self, other: object) -> Any:
-        try:
-            known = _size(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        return None if self.value is None or known is None else self.value == known
-
-    def __ne__(self, other: object) -> Any:
-        same = self.__eq__(other)
-        return same if same is NotImplemented or same is None else not same
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    __add__, __radd__ = _arithmetic(operator.add)
-    __sub__, __rsub__ = _arithmetic(operator.sub)
-    __mul__, __rmul__ = _arithmetic(operator.mul)
-    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv)
-    __mod__, __rmod__ = _arithmetic(operator.mod)
-    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
-    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
-
-    def __truediv__(self, other: Any) -> Any:
-        raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead")
-
-    def merge_with(self, other: Any) -> Dimension:
-        """What is known of both. Raises ValueError when they differ."""
-        self.assert_is_compatible_with(other)
-        return Dimension(other) if self.value is None else Dimension(self.value)
-
-    def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises ValueError when the sizes differ."""
-        if not self.is_compatible_with(other):
-            raise ValueError(f"Dimensions {self} and {other} are not compatible")
-
-    def __repr__(self) -> str:
-        return f"Dimension({self.value})"
-
-    def __str__(self) -> str:
-        return "?" if self.value is None else str(self.value)
-
-    def is_compatible_with(self, other: Any) -> bool:
-        """Whether both can be the same size."""
-        known = _size(other)
-        return self.value is None or known is None or self.value == known
-
-
 class TensorShape:
     """The static shape of a tensor: sizes (int, or None for unknown) or unknown rank. Immutable."""
 
@@ -341,7 +223,9 @@ class TensorShape:
 
     def is_subtype_of(self, other: Any) -> bool:
         """Whether every full shape that fits this one fits `other`."""
-        theirs = as_shape(other)
+        if not isinstance(other, TensorShape):  # as TensorFlow has it, for a list too
+            return False
+        theirs = other._dims
         if theirs is None:
             return True
         if self._dims is None or len(self._dims) != len(theirs):
@@ -415,15 +299,15 @@ class TensorShape:
     def __iter__(self) -> Iterator[Any]:
         if self._dims is None:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
-        return iter(self._dims if _Sizes.as_ints else map(Dimension, self._dims))
+        return map(dimension.public_size, self._dims)
 
     def __getitem__(self, key: Any) -> Any:
         if self._dims is not None:
             if isinstance(key, slice):
                 return TensorShape._of(self._dims[key])
-            return self._dims[key] if _Sizes.as_ints else Dimension(self._dims[key])
+            return dimension.public_size(self._dims[key])
         if not isinstance(key, slice):
-            return None if _Sizes.as_ints else Dimension(None)
+            return dimension.public_size(None)
         if key.step is not None:
             raise ValueError("Steps are not yet handled")
         start = 0 if key.start is None else key.start
@@ -453,7 +337,7 @@ class TensorShape:
     def __str__(self) -> str:
         if self._dims is None:
             return "<unknown>"
-        return str(self._dims) if _Sizes.as_ints else str(self._dims).replace("None", "?")
+        return str(self._dims).replace("None", dimension.unknown_text())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorShape, (self._dims,)
@@ -472,3 +356,8 @@ def as_tensor_shape(value: Any) -> TensorShape:
 def permute(shape: Shape, perm: Sequence[int]) -> Shape:
     """Sizes in the order of `perm`."""
     return None if shape is None else tuple(shape[i] for i in perm)
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Return one size as Dimension; unknown for an unknown rank."""
+    return Dimension(None if shape._dims is None else shape._dims[index])

@@ -20,6 +20,7 @@ NAN: Final = math.nan
 EULER: Final = 0.5772156649015329
 _HALF_LOG_2PI: Final = 0.9189385332046728
 _SQRT2: Final = math.sqrt(2.0)
+_SQRT_MAX: Final = math.sqrt(1.7976931348623157e308)
 Math = Any  # the namespace of elementary functions
 Number = Any  # a float64 array, or a compiled scalar
 
@@ -73,6 +74,11 @@ def erf(m: Math, x: Number) -> Number:
     far = m.where(a > 6.0, 6.0, a)
     large = 1.0 - m.exp(-far * far) * _scaled_tail(m, far, 2.5, c.ERF64_TAIL)
     return m.where(a < 1.0, small, m.where(x < 0.0, -large, large))
+
+
+def erf_float64(m: Math, x: Number) -> Number:
+    """Error function of float64 as TensorFlow has it: NaN where x^2 is infinite."""
+    return m.where(m.abs(x) > _SQRT_MAX, NAN, erf(m, x))
 
 
 def erfc(m: Math, x: Number) -> Number:
@@ -151,7 +157,7 @@ def erfinv(m: Math, x: Number) -> Number:
     inside = a < 1.0
     safe = m.where(inside, x, 0.0)
     y, _ = _erfinv_scaled(m, -m.log((1.0 - safe) * (1.0 + safe)))
-    return m.where(inside, safe * y, m.where(m.equal(a, 1.0), x * INF, x * NAN))
+    return m.where(inside, safe * y, m.where(m.equal(a, 1.0), x * INF, x * NAN)) + 0.0  # 0 of -0
 
 
 def ndtri(m: Math, p: Number) -> Number:
@@ -192,14 +198,14 @@ def bessel_i1(m: Math, x: Number) -> Number:
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I1, c.BESSEL_I1_LARGE)
     large = m.exp(a) * large
-    return m.where(near, x * small, m.where(x < 0.0, -large, large))
+    return m.where(near, x * small + 0.0, m.where(x < 0.0, -large, large))  # 0 of -0
 
 
 def bessel_i1e(m: Math, x: Number) -> Number:
     """e^-|x| I1(x)."""
     a = m.abs(x)
     near, small, large = _bessel_i(m, a, c.BESSEL_I1, c.BESSEL_I1_LARGE)
-    return m.where(near, m.exp(-a) * (x * small), m.where(x < 0.0, -large, large))
+    return m.where(near, m.exp(-a) * (x * small) + 0.0, m.where(x < 0.0, -large, large))  # 0 of -0
 
 
 def _bessel_k(m: Math, x: Number, order: int) -> tuple[Number, Number, Number]:
@@ -371,5 +377,5 @@ def spence(m: Math, x: Number) -> Number:
     core = u - 0.25 * square + u * square * m.polynomial(square, c.SPENCE)
     result = m.where(flip, math.pi**2 / 6.0 - logarithm * other - core, core)
     result = m.where(m.equal(y, 0.0), math.pi**2 / 6.0, result)
-    result = m.where(x > 2.0, -0.5 * logarithm * logarithm - result, result)
+    result = m.where(x > 2.0, -0.5 * logarithm * logarithm - result, result) + 0.0  # 0 at 1, not -0
     return m.where(x < 0.0, NAN, m.where(m.equal(x, INF), NAN, result))

@@ -38,6 +38,7 @@ def build(
     first_sum = 15.0 if epsilon < 1e-12 else 5.0
     b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11 = _BERNOULLI
     inf, nan = float("inf"), float("nan")
+    far = 1e150  # from here on one argument decides alone, and terms would overflow
 
     @compiled
     def lower_series(a: Any, x: Any, sloped: bool) -> Any:
@@ -94,7 +95,7 @@ def build(
 
     @compiled
     def inside(a: Any, x: Any) -> Any:
-        return (a > 0.0) & (a < inf) & (x > 0.0) & (x < inf)
+        return (a > 0.0) & (a < far) & (x > 0.0) & (x < far)
 
     @compiled
     def gamma_parts(a: Any, x: Any) -> Any:
@@ -112,7 +113,7 @@ def build(
         """Regularised lower incomplete gamma function P(a, x)."""
         valid = inside(a, x)
         lower, _ = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
-        other = where((a == inf) & (x >= 0.0), 0.0, where((x == inf) & (a > 0.0), 1.0, nan))
+        other = where((a >= far) & (x >= 0.0) & (x <= a), 0.0, where((x >= far) & (a > 0.0), 1.0, nan))
         return where(x == 0.0, 0.0, where(valid, lower, other))
 
     @compiled
@@ -120,7 +121,8 @@ def build(
         """Regularised upper incomplete gamma function Q(a, x)."""
         valid = inside(a, x)
         _, upper = gamma_parts(where(valid, a, 1.0), where(valid, x, 1.0))
-        other = where((a > 0.0) & (x == 0.0), 1.0, where((x == inf) & (a > 0.0), 0.0, where((a == inf) & (x >= 0.0), 1.0, nan)))
+        other = where((a >= far) & (x >= 0.0) & (x <= a) & (x < inf), 1.0, where((x >= far) & (a > 0.0), 0.0, nan))
+        other = where((a > 0.0) & (x == 0.0), 1.0, other)
         return where(valid, upper, other)
 
     @compiled
@@ -138,7 +140,7 @@ def build(
 
     @compiled
     def outside_slope(a: Any, x: Any) -> Any:
-        return where((x == 0.0) | ((a == inf) & (x > 0.0)) | ((x == inf) & (a > 0.0)), 0.0, nan)
+        return where((x == 0.0) | ((a >= far) & (x > 0.0)) | ((x >= far) & (a > 0.0)), 0.0, nan)
 
     @compiled
     def igamma_grad_a(a: Any, x: Any) -> Any:

@@ -61,6 +61,13 @@ class OpaqueTensor:
     dtype: DType
     serialized: bytes
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the tensor; a scalar's where the message says nothing."""
+        from tfjit.protos import tensor_pb2
+
+        return _shape_of(tensor_pb2.TensorProto.FromString(self.serialized)) or ()
+
 
 def frozen(array: np.ndarray) -> np.ndarray:
     """A read-only contiguous array of a type that TensorProto knows; copied only while somebody could write to it.

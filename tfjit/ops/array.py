@@ -10,7 +10,7 @@ import numpy as np
 
 from tfjit.framework import dtypes, static_value
 from tfjit.framework.default_graph import get_default_graph, name_scope
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.dtypes import as_dtype, short_name
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import TensorShape, as_shape, format_shape
 from tfjit.framework.shape import broadcast as broadcast_tuples
@@ -212,7 +212,10 @@ def _ensure_shape(c: ShapeContext) -> Shapes:
 
 
 def _const(c: ShapeContext) -> Shapes:
-    value = c.attr("value")
+    value, dtype = c.attr("value"), c.attr("dtype")
+    found = value.dtype  # of NumPy, or a DType where no array holds it
+    if found is not dtype and (not dtype.is_numpy_compatible or found != dtype.as_numpy_dtype):
+        raise fail(f"Type mismatch between value ({short_name(as_dtype(found))}) and dtype ({short_name(dtype)})")
     return [tuple(value.shape)]
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from tfjit.framework import dtypes, tensors
 from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.dimension import Dimension
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.operation import Operation, Tensor
-from tfjit.framework.shape import Dimension, TensorShape
+from tfjit.framework.shape import TensorShape
 
 # (value, dtype, name, as_ref) -> Tensor, or NotImplemented to let the next one try
 ConversionFunction = Callable[..., Any]

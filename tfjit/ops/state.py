@@ -11,7 +11,7 @@ from tfjit.framework.shape import TensorShape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import create, tensor
 from tfjit.ops.declare import register_op
-from tfjit.ops.shape_rules import Shapes, merged, nothing, scalar, shape_attr, unknown
+from tfjit.ops.shape_rules import Shapes, merged, nothing, scalar, shape_attr, unchanged, unknown
 from tfjit.ops.type_lists import INDEX
 
 
@@ -69,7 +69,7 @@ register_op(
 register_op("CountUpTo", inputs=("ref: Ref(T)",), outputs=("output: T",), attrs=("limit: int", f"T: {INDEX}"), shape=_count_up_to)
 register_op("DestroyResourceOp", inputs=("resource: resource",), attrs=("ignore_lookup_error: bool = true",), stateful=True, shape=nothing)
 register_op(
-    "DestroyTemporaryVariable", inputs=("ref: Ref(T)",), outputs=("value: T",), attrs=("T: type", "var_name: string"), shape=unknown
+    "DestroyTemporaryVariable", inputs=("ref: Ref(T)",), outputs=("value: T",), attrs=("T: type", "var_name: string"), shape=unchanged
 )
 register_op("DisableCopyOnRead", inputs=("resource: resource",), stateful=True, shape=nothing)
 register_op(

@@ -15,6 +15,7 @@ import numpy as np
 from tfjit.framework import dtypes, errors, settings
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import format_shape
+from tfjit.framework.tensors import OpaqueTensor
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
 from tfjit.runtime.custom_kernels import custom_kernel
 from tfjit.runtime.device import Device
@@ -421,11 +422,22 @@ _PASSING: Final = frozenset(
 )
 
 
+def _constant(node: Node) -> NodeRunner:
+    value = node.attrs["value"]
+    if isinstance(value, OpaqueTensor):
+        raise errors.UnimplementedError(
+            None,
+            None,
+            f"Const {node.name} is a {value.dtype.name}, which refers to something of another process: make it with an op, or feed it",
+        )
+    return _Const(np.asarray(value))
+
+
 # (partition's graph, node, shares) -> its runner: op types that the executor itself serves
 _OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, bool], NodeRunner]]] = {
     "_Arg": lambda graph, node, shares: _Arg(node),
     "_Retval": lambda graph, node, shares: _Retval(node, graph.inputs(node.name)[0][0]),
-    "Const": lambda graph, node, shares: _Const(np.asarray(node.attrs["value"])),
+    "Const": lambda graph, node, shares: _constant(node),
     # of a Merge the executor passes the value on
     **dict.fromkeys(("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()),
     **dict.fromkeys(_PASSING, lambda graph, node, shares: _Pass(node, shares)),

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.dtypes import enum_name
+from tfjit.framework.dtypes import enum_name, int32
 from tfjit.framework.shape import format_shape
 from tfjit.runtime.cancellation import CancellationManager
 from tfjit.runtime.forking import release_lock
 from tfjit.runtime.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
+from tfjit.runtime.signatures import check_signature
 
 if TYPE_CHECKING:
     from tfjit.framework.dtypes import DType
@@ -315,6 +316,13 @@ def _names(dtypes: Sequence[DType]) -> str:
     return ", ".join(enum_name(d)[3:].lower() for d in dtypes)
 
 
+def _queue_of(value: Any) -> Queue:
+    """The queue that a handle refers to. Raises InvalidArgumentError for a handle of something else."""
+    if not isinstance(value, Queue):
+        raise errors.InvalidArgumentError(None, None, f"the handle belongs to a {type(value).__name__}, not to a queue")
+    return value
+
+
 @runtime_kernel("FIFOQueue", "FIFOQueueV2")
 def fifo_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A queue in order of arrival."""
@@ -343,7 +351,8 @@ def priority_queue(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @blocking_kernel("QueueEnqueue", "QueueEnqueueV2")
 def enqueue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """One element."""
-    queue: Queue = inputs[0]
+    queue = _queue_of(inputs[0])
+    check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     queue.check_element(inputs[1:], many=False)
     queue.enqueue([tuple(np.array(v) for v in inputs[1:])], ctx.step.cancellation, done)
 
@@ -351,7 +360,8 @@ def enqueue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 @blocking_kernel("QueueEnqueueMany", "QueueEnqueueManyV2")
 def enqueue_many(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """As many elements as the components' first dimension says."""
-    queue: Queue = inputs[0]
+    queue = _queue_of(inputs[0])
+    check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     components = [np.asarray(v) for v in inputs[1:]]
     if any(c.ndim == 0 for c in components):
         raise errors.InvalidArgumentError(None, None, "All input tensors must have the same size in the 0th dimension.")
@@ -367,7 +377,9 @@ def dequeue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     def taken(result: Any) -> None:
         done(result if isinstance(result, BaseException) else result[0])
 
-    inputs[0].dequeue(1, False, ctx.step.cancellation, taken)
+    queue = _queue_of(inputs[0])
+    check_signature(ctx, (), ctx.attrs["component_types"], (), queue.dtypes)
+    queue.dequeue(1, False, ctx.step.cancellation, taken)
 
 
 def _row(batch: np.ndarray, index: int) -> np.ndarray:
@@ -383,7 +395,8 @@ def _row(batch: np.ndarray, index: int) -> np.ndarray:
 
 
 def _dequeue_batch(ctx: OpContext, inputs: Sequence[Any], done: Done, up_to: bool) -> None:
-    queue: Queue = inputs[0]
+    queue = _queue_of(inputs[0])
+    check_signature(ctx, (int32,), ctx.attrs["component_types"], (int32,), queue.dtypes)
     count = int(np.asarray(inputs[1]))
     if count < 0:
         raise errors.InvalidArgumentError(None, None, f"Dequeue{'UpTo' if up_to else 'Many'}Op requested {count} < 0 elements")
@@ -426,7 +439,8 @@ def _stack(values: list[Any], dtype: DType, shape: Shape, pads: bool) -> np.ndar
     size = tuple(max(v.shape[i] for v in values) if d is None else d for i, d in enumerate(shape or ()))
     result = np.full((len(values), *size), b"", object) if np_dtype.hasobject else np.zeros((len(values), *size), np_dtype)
     for i, value in enumerate(values):
-        result[i][tuple(slice(0, s) for s in value.shape)] = value
+        where: tuple[int | slice, ...] = (i, *(slice(0, s) for s in value.shape))
+        result[where] = value
     return result
 
 
@@ -445,7 +459,7 @@ def dequeue_up_to(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 @blocking_kernel("QueueClose", "QueueCloseV2")
 def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """Refuse later enqueues: at once, cancelling those that wait, or when these are over, which is a CancelledError when closed already."""
-    queue: Queue = inputs[0]
+    queue = _queue_of(inputs[0])
     if not ctx.attrs.get("cancel_pending_enqueues", False):
         queue.close_after_enqueues(ctx.step.cancellation, done)
     else:
@@ -456,10 +470,10 @@ def close_queue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 @runtime_kernel("QueueIsClosed", "QueueIsClosedV2")
 def is_closed(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """A bool scalar."""
-    return (np.array(inputs[0].closed),)
+    return (np.array(_queue_of(inputs[0]).closed),)
 
 
 @runtime_kernel("QueueSize", "QueueSizeV2")
 def queue_size(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """An int32 scalar."""
-    return (np.array(inputs[0].size(), np.int32),)
+    return (np.array(_queue_of(inputs[0]).size(), np.int32),)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.shape import format_shape, is_compatible
+from tfjit.framework.shape import format_shape, is_compatible, is_fully_defined
+from tfjit.kernels.room import check_room
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.resources import DEFAULT_CONTAINER, SessionState, Variable
 
@@ -135,6 +136,44 @@ def destroy_resource(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         raise errors.NotFoundError(None, None, f"Resource {variable.container}/{variable.name} does not exist.")
     variable.clear()
     return ()
+
+
+@runtime_kernel("TemporaryVariable")
+def temporary_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Make a variable of the step, with memory but no value yet.
+
+    It lives as long as its reference, so two of one name do not meet. Raises InvalidArgumentError for a partly known shape.
+    """
+    shape = ctx.attrs["shape"].dims_tuple
+    if not is_fully_defined(shape):
+        raise errors.InvalidArgumentError(None, None, f"Shape {format_shape(shape)} is not fully defined")
+    name = ctx.attrs.get("var_name", b"").decode() or ctx.name
+    dtype = ctx.attrs["dtype"]
+    check_room(shape, dtype.as_numpy_dtype)
+    variable = Variable(DEFAULT_CONTAINER, name, dtype, shape)
+    variable.assign(np.zeros(shape, dtype.as_numpy_dtype), take=True)
+    return (variable,)
+
+
+@runtime_kernel("DestroyTemporaryVariable")
+def destroy_temporary_variable(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the value of a step's variable, which ends.
+
+    Raises NotFoundError when it has ended before, or has another name than `var_name`.
+    """
+    (variable,) = inputs
+    name = ctx.attrs["var_name"].decode()
+    with variable.lock:
+        value = variable.value
+        if value is None or variable.name != name:
+            raise errors.NotFoundError(
+                None,
+                None,
+                f"Temporary variable {name} does not exist: the reference is to {variable.name}"
+                + (", which has been destroyed" if value is None else ""),
+            )
+        variable.clear()
+    return (value,)
 
 
 @runtime_kernel("CountUpTo", "ResourceCountUpTo")

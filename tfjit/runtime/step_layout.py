@@ -410,6 +410,8 @@ class Layout:
         words[self.stretches[stretch].rows[row][1]] = 0  # a bundle's own
         one, status, detail = failed[0]
         name = one.instruction.node.name
+        if status not in one.launch.errors:  # failures of several kinds are bits; one is reported
+            status &= -status
         if status not in one.launch.errors:
             raise errors.InternalError(None, None, f"kernel of {name} stopped with status {status}, detail {detail}")
         kind, message = one.launch.errors[status]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.dtypes import DType, resource, string
+from tfjit.framework.dtypes import DType
 from tfjit.framework.shape import TensorShape, format_shape
 from tfjit.runtime.file_kernels import file_kernel, path_of, system_errors
 from tfjit.runtime.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.signatures import check_signature
 from tfjit.runtime.tables import DenseMarks, DenseTable, HashTable, Table, read_vocabulary, type_name
 
 
@@ -99,15 +100,7 @@ def _check_signature(ctx: OpContext, table: Table, given: Sequence[DType], gives
     """Raises InvalidArgumentError where a node's dtypes are not the table's. values: the node takes values too."""
     key, value = table.key_dtype, table.value_dtype
     expected = [key, value] if values else [key]
-    returned = [value] if gives else []
-    if list(given) == expected and list(gives) == returned:
-        return
-    handle = type_name(resource if ctx.op.endswith("V2") else string._as_ref)
-
-    def text(ins: Sequence[DType], outs: Sequence[DType]) -> str:
-        return f"{', '.join([handle, *map(type_name, ins)])}->{', '.join(map(type_name, outs))}"
-
-    raise errors.InvalidArgumentError(None, None, f"Signature mismatch, have: {text(given, gives)} expected: {text(expected, returned)}")
+    check_signature(ctx, given, gives, expected, [value] if gives else [])
 
 
 @runtime_kernel("LookupTableFind", "LookupTableFindV2")
