@@ -104,14 +104,13 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
 
 
 def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None) -> SparseTensor:
-    """A new axis of size 1. Raises ValueError where the rank is not known."""
+    """A new axis of size 1, the last one by default."""
     sp = _sparse(sp_input)
-    sizes = sp.get_shape()
-    if sizes.rank is None:
-        raise ValueError("expand_dims needs a SparseTensor of known rank")
-    place = -1 if axis is None else axis
-    place = place + sizes.rank + 1 if place < 0 else place
+    rank = sp.get_shape().rank
+    place: Any = -1 if axis is None else axis
     with name_scope(name, "expand_dims", [sp.values]):
+        if place < 0:
+            place = place + 1 + (ops.size(sp.dense_shape) if rank is None else rank)
         new = ops.concat([sp.dense_shape[:place], ops.ones([1], dtypes.int64), sp.dense_shape[place:]], 0)
         return reshape(sp, new)
 

@@ -665,8 +665,8 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
         else:
             short = tensor("Minimum", None, x=num_rows, y=columns)
             front = convert_to_tensor([] if batch_shape is None else batch_shape, dtype=dtypes.int32, name="shape")
-            diagonal = tensor("ConcatV2", "concat", values=[front, tensor("Pack", "concat/values_1/", values=[short], axis=0)], axis=0)
-            full = None if square else tensor("ConcatV2", "concat", values=[front, convert_to_tensor([num_rows, columns])], axis=0)
+            diagonal = tensor("ConcatV2", "concat", values=[front, [short]], axis=0)
+            full = None if square else tensor("ConcatV2", "concat", values=[front, [num_rows, columns]], axis=0)
         ones_there = ones(diagonal, dtype=dtype)
         if square:
             padding = convert_to_tensor(0, dtype=dtype, name="diag/padding_value")

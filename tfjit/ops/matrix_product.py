@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
-from tfjit.ops.apply import tensor
+from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail
@@ -241,19 +242,32 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """Sum over `axes`: a number (last of a with first of b) or a pair of lists. Ranks must be known."""
-    with name_scope(name, "Tensordot", [a, b]) as scope:
+    """Sum over `axes`: a number (last of a with first of b) or a pair of lists or tensors."""
+    with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         rank_a, rank_b = a.shape.rank, b.shape.rank
-        if rank_a is None or rank_b is None:
-            raise ValueError("tensordot needs known ranks")
+        if isinstance(axes, Tensor) or (not isinstance(axes, (int, np.integer)) and any(isinstance(x, Tensor) for x in axes)):
+            return _tensordot(a, b, *(axes[i] for i in (0, 1)), scope)
         if isinstance(axes, (int, np.integer)):
-            axes_a, axes_b = list(range(rank_a - int(axes), rank_a)), list(range(int(axes)))
+            count = int(axes)
+            if count < 0:
+                raise ValueError(f"`axes` must be at least 0. Received: {count}.")
+            if rank_a is None or rank_b is None:
+                return _tensordot(a, b, list(range(-count, 0)), list(range(count)), scope)
+            if count > rank_a:
+                raise ValueError(
+                    f"`axes` must not be larger than the number of dimensions of tensor {a}. Received {axes}, vs rank {rank_a}."
+                )
+            axes_a, axes_b = list(range(rank_a - count, rank_a)), list(range(count))
         else:
-            pair = [[x] if isinstance(x, (int, np.integer)) else list(x) for x in axes]
-            axes_a, axes_b = [i % rank_a for i in pair[0]], [i % rank_b for i in pair[1]]
-        if len(axes_a) != len(axes_b):
-            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+            if len(axes) != 2:
+                raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+            axes_a, axes_b = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
+            if len(axes_a) != len(axes_b):
+                raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+            if rank_a is None or rank_b is None:
+                return _tensordot(a, b, axes_a, axes_b, scope)
+            axes_a, axes_b = [i % rank_a for i in axes_a], [i % rank_b for i in axes_b]
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         term_a = letters[:rank_a]
         term_b = ""
@@ -261,3 +275,26 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
             term_b += term_a[axes_a[axes_b.index(i)]] if i in axes_b else letters[rank_a + i]
         out = "".join(c for i, c in enumerate(term_a) if i not in axes_a) + "".join(c for i, c in enumerate(term_b) if i not in axes_b)
         return tensor("Einsum", scope, inputs=[a, b], equation=f"{term_a},{term_b}->{out}")
+
+
+def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Tensor:
+    """Sum over axes of tensors whose ranks, or axes, the run alone knows: one product of matrices."""
+    matrix_a, free_a = _as_matrix(a, axes_a, axes_last=True)
+    matrix_b, free_b = _as_matrix(b, axes_b, axes_last=False)
+    product = tensor("MatMul", None, a=matrix_a, b=matrix_b)
+    return tensor("Reshape", name, tensor=product, shape=tensor("ConcatV2", None, values=[free_a, free_b], axis=0))
+
+
+def _as_matrix(x: Tensor, axes: Any, axes_last: bool) -> tuple[Tensor, Tensor]:
+    """Return x with `axes` joined as one side of a matrix and the others as the other, and the others' sizes."""
+    rank, shape = tensor("Rank", None, input=x), tensor("Shape", None, input=x)
+    given = tensor("Reshape", None, tensor=convert_to_tensor(axes, dtype=dtypes.int32), shape=[-1])
+    summed = tensor("SelectV2", None, condition=tensor("Less", None, x=given, y=0), t=tensor("AddV2", None, x=given, y=rank), e=given)
+    free, _ = create("ListDiff", None, x=tensor("Range", None, start=0, limit=rank, delta=1), y=summed).outputs
+    sizes = [tensor("GatherV2", None, params=shape, indices=places, axis=0) for places in (free, summed)]
+    sides = [tensor("Prod", None, input=s, reduction_indices=[0]) for s in sizes]
+    order = [free, summed]
+    if not axes_last:
+        sides, order = sides[::-1], order[::-1]
+    turned = tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=order, axis=0))
+    return tensor("Reshape", None, tensor=turned, shape=tensor("Pack", None, values=sides)), sizes[0]

@@ -361,10 +361,12 @@ def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
     flat = tensor("Reshape", None, tensor=ids, shape=[-1])
     ones = tensor("OnesLike", None, x=tensor("Cast", None, x=flat, DstT=data.dtype.base_dtype))
     n = unsorted_segment_sum(ones, flat, num_segments)
-    inner = (data.shape.rank or 0) - (ids.shape.rank or 0)
     if data.shape.rank is None or ids.shape.rank is None:
-        raise ValueError("the ranks of data and segment_ids must be known")
-    wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * inner])
+        inner = tensor("Sub", None, x=tensor("Rank", None, input=data), y=tensor("Rank", None, input=ids))
+        ones = tensor("Fill", None, dims=tensor("ExpandDims", None, input=inner, dim=0), value=1)
+        wide = tensor("Reshape", None, tensor=n, shape=tensor("ConcatV2", None, values=[[-1], ones], axis=0))
+    else:
+        wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * (data.shape.rank - ids.shape.rank)])
     return tensor("Maximum", None, x=wide, y=convert_to_tensor(1, data.dtype.base_dtype))
 
 

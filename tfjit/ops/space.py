@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfjit.framework import static_value
+from tfjit.framework import dtypes, static_value
+from tfjit.framework.default_graph import name_scope
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
@@ -193,13 +193,29 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 
 
 def required_space_to_batch_paddings(
-    input_shape: Sequence[int], block_shape: Sequence[int], base_paddings: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(paddings, crops) that make each size divisible by its block. All arguments must be known."""
-    sizes = np.asarray(static_value.constant_value(convert_to_tensor(input_shape)))
-    block = np.asarray(block_shape)
-    base = np.zeros((block.size, 2), np.int32) if base_paddings is None else np.asarray(base_paddings)
-    full = sizes + base[:, 0] + base[:, 1]
-    extra = (-full) % block
-    paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
-    return paddings, np.stack([np.zeros_like(extra), extra], 1)
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Any, Any]:
+    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block.
+
+    Arrays where all arguments are known, tensors otherwise. Raises ValueError when the number of blocks is unknown.
+    """
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        sizes = convert_to_tensor(input_shape, dtype=dtypes.int32, name="input_shape")
+        block = convert_to_tensor(block_shape, dtype=dtypes.int32, name="block_shape")
+        count = block.shape.num_elements()
+        if block.shape.rank != 1 or count is None:
+            raise ValueError(f"block_shape must be a vector of known size, got shape {block.shape}")
+        zeros = np.zeros((count, 2), np.int32)
+        base = convert_to_tensor(zeros if base_paddings is None else base_paddings, dtype=dtypes.int32, name="base_paddings")
+        for value, wanted in ((sizes, (count,)), (base, (count, 2))):
+            value.shape.assert_is_compatible_with(wanted)
+        known = [static_value.constant_value(value) for value in (sizes, block, base)]
+        if all(value is not None for value in known):
+            extra = -(known[0] + known[2].sum(1)) % known[1]
+            paddings = np.stack([known[2][:, 0], known[2][:, 1] + extra], 1)
+            return paddings, np.stack([np.zeros_like(extra), extra], 1)
+        start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
+        full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
+        more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
+        crops = tensor("Pack", "crops", values=[tensor("ZerosLike", None, x=more), more], axis=1)
+        return tensor("Pack", "paddings", values=[start, tensor("AddV2", None, x=end, y=more)], axis=1), crops
