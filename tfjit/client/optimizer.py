@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
+from tfjit.client.assignments import assign_add
 from tfjit.client.resource_variables import ResourceVariable
 from tfjit.client.variable_collections import trainable_variables
 from tfjit.client.variables import Variable
@@ -19,6 +20,13 @@ from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.gradients import all_ready, gradients
 
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+
+
+def _flat(variables: Any) -> list[Any]:
+    """Return the variables of a nested structure, or of any other iterable (a view of a dictionary, a generator)."""
+    if isinstance(variables, Iterable) and not nest.is_nested(variables) and not hasattr(variables, "op"):
+        variables = list(variables)
+    return nest.flatten(variables)
 
 
 class Optimizer:
@@ -50,7 +58,7 @@ class Optimizer:
         self,
         loss: Any,
         global_step: Variable | None = None,
-        var_list: Sequence[Variable] | None = None,
+        var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -72,7 +80,7 @@ class Optimizer:
     def compute_gradients(
         self,
         loss: Any,
-        var_list: Sequence[Variable] | None = None,
+        var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -80,7 +88,8 @@ class Optimizer:
     ) -> list[tuple[Any, Variable]]:
         """(gradient, variable) pairs; a gradient is a tensor, `IndexedSlices`, or None.
 
-        loss: a tensor of floats, or a function that makes it. var_list: variables; by default the graph's trainable ones.
+        loss: a tensor of floats, or a function that makes it.
+        var_list: a variable, an iterable of variables, or nested lists and dictionaries; by default the graph's trainable ones.
         Raises ValueError without variables, for a loss of another dtype and for an unknown gate_gradients.
         """
         if callable(loss):
@@ -91,7 +100,7 @@ class Optimizer:
             )
         loss = convert_to_tensor(loss)
         self._check_dtypes([loss] if grad_loss is None else [loss, convert_to_tensor(grad_loss)])
-        variables = list(trainable_variables() if var_list is None else nest.flatten(var_list))
+        variables = trainable_variables() if var_list is None else _flat(var_list)
         if not variables:
             raise ValueError("No variables to optimize.")
         found = gradients(
@@ -143,7 +152,7 @@ class Optimizer:
                     if isinstance(global_step, ResourceVariable):
                         train = raw.AssignAddVariableOp(resource=global_step.handle, value=step, name=scope)
                     else:
-                        train = global_step.assign_add(step, name=scope).op  # type: ignore[attr-defined]  # client.assignments puts it in
+                        train = assign_add(global_step, step, name=scope).op
         collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
         if train not in collection:
             collection.append(train)

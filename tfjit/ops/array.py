@@ -19,6 +19,7 @@ from tfjit.ops.apply import call, create, tensor
 from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, all_unchanged, fail, scalar, shape_attr, unchanged
+from tfjit.ops.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.type_lists import FLOAT, INDEX, WIDE_SIGNED
 
 
@@ -413,7 +414,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same value as another tensor."""
+    """The same value as another tensor, or as another sparse tensor."""
+    if is_sparse(input):
+        with name_scope(name, "Identity", [input.values]):
+            return type(input)(*(tensor("Identity", None, input=part) for part in (input.indices, input.values, input.dense_shape)))
     return tensor("Identity", name, input=input)
 
 
@@ -422,6 +426,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return list(create("IdentityN", name, input=input).outputs)
 
 
+@maps_sparse_values
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """`input`, taken for a constant by gradients."""
     return tensor("StopGradient", name, input=input)
@@ -454,6 +459,8 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
 
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The shape as an integer vector; a constant where it is fully known."""
+    if is_sparse(input):
+        return tensor("Cast", name, x=input.dense_shape, DstT=as_dtype(out_type))
     value = convert_to_tensor(input)
     known = value.shape_tuple
     if known is not None and None not in known:
@@ -468,6 +475,10 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The number of elements; a constant where it is known."""
+    if is_sparse(input):
+        with name_scope(name, "Size", [input.values]) as scope:
+            sizes = tensor("Cast", None, x=input.dense_shape, DstT=as_dtype(out_type))
+            return tensor("Prod", scope, input=sizes, reduction_indices=[0])
     value = convert_to_tensor(input)
     known = TensorShape(value.shape_tuple).num_elements()
     if known is not None:
@@ -477,6 +488,8 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes; a constant where it is known."""
+    if is_sparse(input):
+        return size(input.dense_shape, name=name)
     value = convert_to_tensor(input)
     if value.shape_tuple is not None:
         return constant(len(value.shape_tuple), dtypes.int32, name=name or "Rank")
@@ -553,7 +566,10 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Zeros of the shape, and unless said otherwise the dtype, of a tensor."""
-    with name_scope(name, "zeros_like", [tensor]) as scope:
+    with name_scope(name, "zeros_like", [tensor.values if is_sparse(tensor) else tensor]) as scope:
+        if is_sparse(tensor):
+            sizes = tensor.shape if tensor.shape.is_fully_defined() else tensor.dense_shape
+            return zeros(sizes, dtype or tensor.dtype, name=scope)
         value = convert_to_tensor(tensor, name="tensor")
         wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
         known = value.shape_tuple
