@@ -80,7 +80,7 @@ _HOMES = {
     "tfjit.framework.operation": "Operation Tensor",
     "tfjit.framework.random_seed": "get_seed set_random_seed",
     "tfjit.framework.shape": "Dimension TensorShape dimension_value",
-    "tfjit.framework.static_value": "get_static_value=constant_value",
+    "tfjit.framework.static_value": "get_static_value",
     "tfjit.framework.tensor_spec": "TensorSpec",
     "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (

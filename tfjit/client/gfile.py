@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tfjit.framework import errors
+from tfjit.ops.renamed import renamed
 
 
 @contextlib.contextmanager
@@ -97,8 +98,11 @@ class GFile:
 FastGFile = Open = GFile
 
 
-def Exists(path: Any) -> bool:
-    """Whether there is a file or folder."""
+def Exists(path: Any = None, filename: Any = None) -> bool:
+    """Tell whether there is a file or folder. filename: the former name of path."""
+    path = renamed(path, filename, "path", "filename")
+    if path is None:
+        raise TypeError("Exists() needs a path")
     return os.path.exists(_text(path))
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from tfjit.client.assignments import assign_add
 from tfjit.client.resource_variables import ResourceVariable
 from tfjit.client.variable_collections import trainable_variables
+from tfjit.client.variable_scope import VariableScope, get_variable, variable_scope
 from tfjit.client.variables import Variable
 from tfjit.framework import dtypes, nest
 from tfjit.framework.default_graph import colocate_with, control_dependencies, get_default_graph, name_scope
@@ -33,6 +34,7 @@ class Optimizer:
     """What all optimizers share. A subclass overrides `_create_slots`, `_prepare`, `_finish` and the four `_apply` methods it needs.
 
     use_locking: updates of reference variables hold their lock. name: of the operations, and of the slots' scope.
+    use_own_namescope_for_non_slot_vars: the optimizer's own variables stand in a variable scope of its name.
     Gradients for the same variable from many places are added first; those of a gather (`IndexedSlices`) update only their rows.
     """
 
@@ -40,9 +42,13 @@ class Optimizer:
     GATE_OP: ClassVar[int] = 1
     GATE_GRAPH: ClassVar[int] = 2
 
-    def __init__(self, use_locking: bool, name: str) -> None:
+    def __init__(self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False) -> None:
         if not name:
             raise ValueError("Must specify the optimizer name")
+        self._non_slot_scope: VariableScope | None = None
+        if use_own_namescope_for_non_slot_vars:
+            with variable_scope(None, default_name=name) as scope:
+                self._non_slot_scope = scope
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[tuple[Any, str], Variable]] = {}
@@ -193,13 +199,13 @@ class Optimizer:
         key = (name, colocate_with.graph)
         found = self._non_slots.get(key)
         if found is None:
+            resource = isinstance(colocate_with, ResourceVariable)
             with colocate_with.graph.colocate_with(colocate_with.op):
-                found = Variable(
-                    initial_value,
-                    name=name,
-                    trainable=False,
-                    use_resource=isinstance(colocate_with, ResourceVariable),
-                )
+                if self._non_slot_scope is None:
+                    found = Variable(initial_value, name=name, trainable=False, use_resource=resource)
+                else:
+                    with name_scope(None), variable_scope(self._non_slot_scope):
+                        found = get_variable(name, initializer=initial_value, trainable=False, use_resource=resource)
             self._non_slots[key] = found
         return found
 

@@ -531,9 +531,17 @@ def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> Tensor
     return TensorShape(broadcast_tuples(as_shape(shape_x), as_shape(shape_y)))
 
 
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of one value."""
-    return tensor("Fill", name, dims=dims, value=value)
+register_op("Relayout", inputs=("input: T",), outputs=("output: T",), attrs=("layout: string", "T: type"), shape=unchanged)
+
+
+def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of one value. layout: of a DTensor; there is no kernel that lays a tensor out."""
+    return _laid_out(tensor("Fill", name, dims=dims, value=value), layout)
+
+
+def _laid_out(value: Tensor, layout: Any) -> Tensor:
+    """Return a tensor, or where a DTensor layout is given the Relayout of it."""
+    return value if layout is None else tensor("Relayout", None, input=value, layout=layout.to_string())
 
 
 def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
@@ -554,14 +562,14 @@ def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
         return fill(shape, constant(one, dtype), name=scope)
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """A tensor of zeros (False, or empty strings)."""
-    return _filled(shape, dtype, name or "zeros", 0)
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros (False, or empty strings). layout: as of `fill`."""
+    return _laid_out(_filled(shape, dtype, name or "zeros", 0), layout)
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """A tensor of ones."""
-    return _filled(shape, dtype, name or "ones", 1)
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of ones. layout: as of `fill`."""
+    return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
 
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
@@ -615,9 +623,43 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
     return tensor("Cast", None, x=value, DstT=dtype)
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included."""
-    return tensor("LinSpace", name, start=start, stop=stop, num=num)
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+    """`num` evenly spaced values from start to stop, both included, along a new axis of the shape they broadcast to.
+
+    Integers become floats.
+    """
+    with name_scope(name, "linspace", [start, stop]):
+        first = convert_to_tensor(start, name="start")
+        last = convert_to_tensor(stop, name="stop", dtype=first.dtype.base_dtype)
+        count = convert_to_tensor(num, name="num")
+        kind = first.dtype.base_dtype
+        if not (kind.is_floating or kind.is_complex):
+            kind = dtypes.float64 if kind.size >= 4 else dtypes.float32
+            first, last = _cast(first, kind), _cast(last, kind)
+        common = tensor("BroadcastArgs", None, s0=shape(first), s1=shape(last))
+        first, last = (expand_dims(broadcast_to(end, common), axis) for end in (first, last))
+        return _spaced(first, last, count, axis, kind)
+
+
+def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) -> Tensor:
+    """Return the values between two tensors that have size 1 along `axis`; the last one is exact."""
+    one = constant(1, count.dtype)
+    steps = tensor("Maximum", None, x=tensor("Sub", None, x=count, y=one), y=one)
+    delta = tensor("RealDiv", None, x=tensor("Sub", None, x=last, y=first), y=_cast(steps, kind))
+    zero = constant(0, count.dtype)
+    places = tensor("Range", None, start=zero, limit=count, delta=one)
+    known = first.shape.rank
+    if known is not None:
+        sizes: Any = [-1 if i == axis % known else 1 for i in builtins.range(known)]
+    else:
+        rank = tensor("Rank", None, input=first)
+        place = constant(axis, dtypes.int32) if axis >= 0 else tensor("AddV2", None, x=rank, y=axis)
+        is_axis = tensor("Equal", None, x=place, y=tensor("Range", None, start=0, limit=rank, delta=1))
+        sizes = tensor("SelectV2", None, condition=is_axis, t=-1, e=1)
+    row = tensor("Reshape", None, tensor=places, shape=sizes)
+    between = tensor("AddV2", None, x=first, y=tensor("Mul", None, x=delta, y=_cast(row, kind)))
+    at_end = tensor("LogicalAnd", None, x=tensor("Equal", None, x=row, y=steps), y=tensor("Greater", None, x=count, y=one))
+    return tensor("SelectV2", None, condition=at_end, t=last, e=between)
 
 
 lin_space = linspace

@@ -8,6 +8,7 @@ import numpy as np
 
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
@@ -175,9 +176,16 @@ def matmul(
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for."""
+    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for.
+
+    a_is_sparse, b_is_sparse: float32 and bfloat16 matrices are multiplied by SparseMatMul. output_type: the product's dtype.
+    grad_a, grad_b: whether an operand is a gradient, which the node tells who reads the graph.
+    """
     with name_scope(name, "MatMul", [a, b]) as scope:
         if transpose_a and adjoint_a:
             raise ValueError("Only one of `transpose_a` and `adjoint_a` can be True.")
@@ -185,16 +193,37 @@ def matmul(
             raise ValueError("Only one of `transpose_b` and `adjoint_b` can be True.")
         a = convert_to_tensor(a, name="a")
         b = convert_to_tensor(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        kinds = a.dtype.base_dtype, b.dtype.base_dtype
         ranks = a.shape.rank, b.shape.rank
-        if any(rank is None or rank > 2 for rank in ranks):
+        wanted = None if output_type is None else as_dtype(output_type)
+        widened = wanted is not None and kinds != (wanted, wanted)
+        hinted = a_is_sparse or b_is_sparse
+        if not hinted and any(rank is None or rank > 2 for rank in ranks):
             x, adjoint_x = _adjoint(a, transpose_a, adjoint_a)
             y, adjoint_y = _adjoint(b, transpose_b, adjoint_b)
-            return tensor("BatchMatMulV2", scope, x=x, y=y, adj_x=adjoint_x, adj_y=adjoint_y)
+            return _batch_product(scope, x, y, adjoint_x, adjoint_y, grad_a, grad_b, wanted if widened else None)
         if adjoint_a:
             a, transpose_a = _conjugate(a), True
         if adjoint_b:
             b, transpose_b = _conjugate(b), True
-        return tensor("MatMul", scope, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)
+        turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        half = dtypes.bfloat16 in kinds and kinds[0] is not kinds[1] and not {dtypes.int8, dtypes.uint8} & set(kinds)
+        if half or (hinted and all(kind in (dtypes.float32, dtypes.bfloat16) for kind in kinds)):
+            both_half = kinds == (dtypes.bfloat16, dtypes.bfloat16)
+            hints = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+            out = tensor("SparseMatMul", None if both_half else scope, a=a, b=b, **turned, **hints)
+            return tensor("Cast", scope, x=out, DstT=dtypes.bfloat16) if both_half else out
+        if widened:
+            return _batch_product(scope, a, b, transpose_a, transpose_b, grad_a, grad_b, wanted)
+        return tensor("MatMul", scope, a=a, b=b, **turned, grad_a=grad_a, grad_b=grad_b)
+
+
+def _batch_product(name: str, x: Tensor, y: Tensor, adj_x: bool, adj_y: bool, grad_x: bool, grad_y: bool, out_type: Any) -> Tensor:
+    """Return a batched product; with a dtype of its own where one is given."""
+    options = {"adj_x": adj_x, "adj_y": adj_y, "grad_x": grad_x, "grad_y": grad_y}
+    if out_type is None:
+        return tensor("BatchMatMulV2", name, x=x, y=y, **options)
+    return tensor("BatchMatMulV3", name, x=x, y=y, Tout=out_type, **options)
 
 
 def _conjugate(x: Tensor) -> Tensor:
@@ -206,11 +235,21 @@ def _adjoint(x: Tensor, transpose: bool, adjoint: bool) -> tuple[Tensor, bool]:
     return (_conjugate(x), True) if transpose else (x, adjoint)
 
 
-def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Tensor:
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """a [..., m, k] times b [..., k] -> [..., m]."""
     with name_scope(name, "MatVec", [a, b]) as scope:
         b = convert_to_tensor(b, name="b")
-        product = matmul(a, tensor("ExpandDims", None, input=b, dim=-1), transpose_a=transpose_a, adjoint_a=adjoint_a)
+        column = tensor("ExpandDims", None, input=b, dim=-1)
+        turned = {"transpose_a": transpose_a, "adjoint_a": adjoint_a}
+        product = matmul(a, column, **turned, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
         return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
 
 

@@ -387,12 +387,20 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 
 def _sparse(op_type: str, text: str) -> Callable[..., Tensor]:
-    def segment(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
+    def segment(
+        data: Any,
+        indices: Any,
+        segment_ids: Any,
+        name: str | None = None,
+        num_segments: Any = None,
+        sparse_gradient: bool = False,
+    ) -> Tensor:
+        arguments = {"data": data, "indices": indices, "segment_ids": segment_ids, "sparse_gradient": sparse_gradient}
         if num_segments is not None:
-            return tensor(f"{op_type}WithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments)
-        return tensor(op_type, name, data=data, indices=indices, segment_ids=segment_ids)
+            return tensor(f"{op_type}WithNumSegments", name, **arguments, num_segments=num_segments)
+        return tensor(op_type, name, **arguments)
 
-    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment."
+    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment. sparse_gradient: the gradient of data is IndexedSlices."
     return segment
 
 

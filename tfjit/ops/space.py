@@ -14,6 +14,7 @@ from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.type_lists import INDEX
 
@@ -172,14 +173,20 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
-def space_to_batch(input: Any, paddings: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`space_to_batch_nd` with square blocks."""
-    return tensor("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
+def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+    """`space_to_batch_nd` with square blocks of images."""
+    size = renamed(block_shape, block_size, "block_shape", "block_size")
+    out = space_to_batch_nd(input, np.array([size, size], np.int64), paddings, name)
+    out.set_shape((None,) * 4)
+    return out
 
 
-def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`batch_to_space_nd` with square blocks."""
-    return tensor("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
+def batch_to_space(input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+    """`batch_to_space_nd` with square blocks of images."""
+    size = renamed(block_shape, block_size, "block_shape", "block_size")
+    out = batch_to_space_nd(input, np.array([size, size], np.int64), crops, name)
+    out.set_shape((None,) * 4)
+    return out
 
 
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
