@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tfjit.framework import errors
-from tfjit.ops.renamed import renamed
 
 
 @contextlib.contextmanager
@@ -98,12 +97,9 @@ class GFile:
 FastGFile = Open = GFile
 
 
-def Exists(path: Any = None, filename: Any = None) -> bool:
-    """Tell whether there is a file or folder. filename: the former name of path."""
-    path = renamed(path, filename, "path", "filename")
-    if path is None:
-        raise TypeError("Exists() needs a path")
-    return os.path.exists(_text(path))
+def Exists(filename: Any) -> bool:
+    """Tell whether there is a file or folder."""
+    return os.path.exists(_text(filename))
 
 
 def IsDirectory(dirname: Any) -> bool:

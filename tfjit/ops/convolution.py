@@ -598,7 +598,7 @@ def conv1d(
         value = convert_to_tensor(value, name="value")
         batches: Tensor | None = None
         if value.shape.rank is not None and value.shape.rank > 3:
-            value, batches = _rows_of_batches(value)
+            value, batches = _rows_of_batches(value, 2)
         axis = -2 if first else -3
         strides = [1, *_sequence(1 if stride is None else stride, 1, first, "stride")]
         spread = [1, *_sequence(1 if dilations is None else dilations, 1, first, "dilations")]
@@ -623,11 +623,11 @@ def conv1d(
         return _batches_of_rows(tensor("Squeeze", None, input=out, squeeze_dims=[axis]), batches, scope)
 
 
-def _rows_of_batches(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return value [..., batch, width, channels] with one batch axis, and the sizes of those it had."""
+def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
+    """Return value [..., batch, *inner] with one batch axis, and the sizes of those it had."""
     sizes = tensor("Shape", None, input=value)
-    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-2], strides=[1], begin_mask=1)
-    inner = tensor("StridedSlice", None, input=sizes, begin=[-2], end=[0], strides=[1], end_mask=1)
+    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1)
+    inner = tensor("StridedSlice", None, input=sizes, begin=[-inner_rank], end=[0], strides=[1], end_mask=1)
     return tensor("Reshape", None, tensor=value, shape=tensor("ConcatV2", None, values=[[-1], inner], axis=0)), outer
 
 
@@ -754,6 +754,10 @@ def convolution(
     dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
     if n == 1:
         return conv1d(value, filter, strides, padding, data_format=data_format, name=name or "convolution", dilations=dilations)
+    if value.shape.rank is not None and value.shape.rank > rank:
+        rows, batches = _rows_of_batches(value, n + 1)
+        made = convolution(rows, filter, padding, strides, dilations, None, data_format)
+        return _batches_of_rows(made, batches, name or "convolution")
     if n == 2:
         return conv2d(value, filter, strides, padding, data_format=data_format or "NHWC", dilations=dilations, name=name or "convolution")
     return conv3d(value, filter, strides, padding, data_format or "NDHWC", dilations, name=name or "convolution")

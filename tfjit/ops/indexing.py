@@ -443,7 +443,7 @@ def _with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
     return tensor("ConcatV2", None, values=[*columns, indices], axis=-1)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A tensor of zeros with `updates` added at index vectors.
 
     bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an update outside is left out.
@@ -456,22 +456,22 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` added at index vectors."""
     return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` subtracted at index vectors."""
     return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with the larger of old value and update at index vectors."""
     return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with the smaller of old value and update at index vectors."""
     return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 

@@ -332,6 +332,7 @@ def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids)
 
+    segment.__name__ = segment.__qualname__ = public
     segment.__doc__ = f"{text} of the rows of each segment; ids are sorted, a segment without rows gives the op's neutral value."
     return segment
 
@@ -386,7 +387,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
         return tensor("RealDiv", None, x=total, y=tensor("Sqrt", None, x=_counts(data, segment_ids, num_segments)))
 
 
-def _sparse(op_type: str, text: str) -> Callable[..., Tensor]:
+def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(
         data: Any,
         indices: Any,
@@ -404,9 +405,9 @@ def _sparse(op_type: str, text: str) -> Callable[..., Tensor]:
     return segment
 
 
-sparse_segment_sum = _sparse("SparseSegmentSum", "The sum")
-sparse_segment_mean = _sparse("SparseSegmentMean", "The mean")
-sparse_segment_sqrt_n = _sparse("SparseSegmentSqrtN", "The sum over the square root of the number")
+sparse_segment_sum = _sparse("sparse_segment_sum", "SparseSegmentSum", "The sum")
+sparse_segment_mean = _sparse("sparse_segment_mean", "SparseSegmentMean", "The mean")
+sparse_segment_sqrt_n = _sparse("sparse_segment_sqrt_n", "SparseSegmentSqrtN", "The sum over the square root of the number")
 
 
 def bincount(

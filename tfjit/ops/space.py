@@ -201,10 +201,10 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
-) -> tuple[Any, Any]:
-    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block.
+) -> tuple[Tensor, Tensor]:
+    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block: constants where all is known.
 
-    Arrays where all arguments are known, tensors otherwise. Raises ValueError when the number of blocks is unknown.
+    Raises ValueError when the number of blocks is unknown.
     """
     with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
         sizes = convert_to_tensor(input_shape, dtype=dtypes.int32, name="input_shape")
@@ -220,7 +220,8 @@ def required_space_to_batch_paddings(
         if all(value is not None for value in known):
             extra = -(known[0] + known[2].sum(1)) % known[1]
             paddings = np.stack([known[2][:, 0], known[2][:, 1] + extra], 1)
-            return paddings, np.stack([np.zeros_like(extra), extra], 1)
+            crops = np.stack([np.zeros_like(extra), extra], 1)
+            return convert_to_tensor(paddings, name="paddings"), convert_to_tensor(crops, name="crops")
         start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
         full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
         more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
