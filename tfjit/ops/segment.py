@@ -332,7 +332,6 @@ def _sorted(op_type: str, text: str) -> Callable[..., Tensor]:
     def segment(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
         return tensor(op_type, name, data=data, segment_ids=segment_ids)
 
-    segment.__name__ = segment.__qualname__ = public
     segment.__doc__ = f"{text} of the rows of each segment; ids are sorted, a segment without rows gives the op's neutral value."
     return segment
 
@@ -401,6 +400,7 @@ def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
             return tensor(f"{op_type}WithNumSegments", name, **arguments, num_segments=num_segments)
         return tensor(op_type, name, **arguments)
 
+    segment.__name__ = segment.__qualname__ = public
     segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment. sparse_gradient: the gradient of data is IndexedSlices."
     return segment
 
