@@ -159,8 +159,7 @@ def _ignores_bad(node: NodeSpec) -> bool:
 def _inside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Return which index vectors lie inside a shape."""
     limits = np.array(shape[: indices.shape[-1]], np.int64)
-    found: np.ndarray = ((indices >= 0) & (indices < limits)).all(-1)
-    return found
+    return np.asarray(((indices >= 0) & (indices < limits)).all(-1))
 
 
 @reference("GatherNd", "ResourceGatherNd")

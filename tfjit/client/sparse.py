@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfjit import ops
 from tfjit.client.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
 from tfjit.framework import dtypes
-from tfjit.framework.default_graph import name_scope
+from tfjit.framework.default_graph import control_dependencies, name_scope
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import TensorShape
-from tfjit.ops.apply import call, tensor
+from tfjit.framework.static_value import constant_value
+from tfjit.ops.apply import call, create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.renamed import renamed
 
@@ -214,10 +217,27 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
 
 
-def reset_shape(sp_input: Any, new_shape: Any) -> SparseTensor:
-    """The same values in a dense shape of the same rank that holds them."""
+def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+    """The same values in a dense shape of the same rank that holds them; in the smallest one where none is given.
+
+    Raises ValueError for sizes below those the tensor has, or InvalidArgumentError in a run that finds that.
+    """
     sp = _sparse(sp_input)
-    return SparseTensor(sp.indices, sp.values, convert_to_tensor(new_shape, dtype=dtypes.int64))
+    if new_shape is None:
+        ends = ops.add(ops.reduce_max(sp.indices, axis=0), np.int64(1))
+        return SparseTensor(sp.indices, sp.values, ops.maximum(ends, np.int64(0)))
+    sizes = ops.cast(convert_to_tensor(new_shape), dtypes.int64)
+    sizes.shape.assert_has_rank(1)
+    sizes.shape.assert_is_compatible_with(sp.dense_shape.shape)
+    known, before = constant_value(sizes), sp.get_shape()
+    if known is not None and before.is_fully_defined():
+        if (np.array(before.as_list()) > known).any():
+            raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape. Found {before}, {known.tolist()}.")
+        return SparseTensor(sp.indices, sp.values, sizes)
+    holds = ops.reduce_all(ops.less_equal(sp.dense_shape, sizes))
+    check = create("Assert", None, condition=holds, data=["new_shape is below the tensor's:", sp.dense_shape, sizes])
+    with control_dependencies([check]):
+        return SparseTensor(sp.indices, sp.values, ops.identity(sizes))
 
 
 def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:

@@ -578,4 +578,4 @@ def _slice(variable: Variable, entries: Any) -> Tensor:
 # A variable is equal to itself only, so `==` and `!=` stay as they are.
 for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS - {"__eq__", "__ne__"}):
     _overload(_operator)
-Variable.__getitem__ = _slice  # type: ignore[attr-defined]
+setattr(Variable, "__getitem__", _slice)  # noqa: B010  mypy takes an assignment for a generic class

@@ -138,7 +138,7 @@ def hessians(
     from tfjit.ops.array import reshape, shape
     from tfjit.ops.movement import concat, stack
 
-    options = {
+    options: dict[str, Any] = {
         "colocate_gradients_with_ops": colocate_gradients_with_ops,
         "gate_gradients": gate_gradients,
         "aggregation_method": aggregation_method,
@@ -178,10 +178,13 @@ def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Te
     return rows.stack()
 
 
-def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)` is what `gradients` uses instead
     of differentiating what it did. outputs: a tensor or list; the gradient function returns one gradient for each input.
+    `custom_gradient()` is the decorator, too.
     """
+    if f is None:
+        return custom_gradient
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         inputs = [convert_to_tensor(arg) for arg in args]

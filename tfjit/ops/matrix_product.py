@@ -248,8 +248,7 @@ def matvec(
     with name_scope(name, "MatVec", [a, b]) as scope:
         b = convert_to_tensor(b, name="b")
         column = tensor("ExpandDims", None, input=b, dim=-1)
-        turned = {"transpose_a": transpose_a, "adjoint_a": adjoint_a}
-        product = matmul(a, column, **turned, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
         return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
 
 
@@ -286,7 +285,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         rank_a, rank_b = a.shape.rank, b.shape.rank
         if isinstance(axes, Tensor) or (not isinstance(axes, (int, np.integer)) and any(isinstance(x, Tensor) for x in axes)):
-            return _tensordot(a, b, *(axes[i] for i in (0, 1)), scope)
+            return _tensordot(a, b, axes[0], axes[1], scope)
         if isinstance(axes, (int, np.integer)):
             count = int(axes)
             if count < 0:
@@ -297,7 +296,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
                 raise ValueError(
                     f"`axes` must not be larger than the number of dimensions of tensor {a}. Received {axes}, vs rank {rank_a}."
                 )
-            axes_a, axes_b = list(range(rank_a - count, rank_a)), list(range(count))
+            axes_a: list[Any] = list(range(rank_a - count, rank_a))
+            axes_b: list[Any] = list(range(count))
         else:
             if len(axes) != 2:
                 raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")

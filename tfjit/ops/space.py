@@ -216,12 +216,12 @@ def required_space_to_batch_paddings(
         base = convert_to_tensor(zeros if base_paddings is None else base_paddings, dtype=dtypes.int32, name="base_paddings")
         for value, wanted in ((sizes, (count,)), (base, (count, 2))):
             value.shape.assert_is_compatible_with(wanted)
-        known = [static_value.constant_value(value) for value in (sizes, block, base)]
-        if all(value is not None for value in known):
-            extra = -(known[0] + known[2].sum(1)) % known[1]
-            paddings = np.stack([known[2][:, 0], known[2][:, 1] + extra], 1)
-            crops = np.stack([np.zeros_like(extra), extra], 1)
-            return convert_to_tensor(paddings, name="paddings"), convert_to_tensor(crops, name="crops")
+        known_sizes, known_block, known_base = (static_value.constant_value(value) for value in (sizes, block, base))
+        if known_sizes is not None and known_block is not None and known_base is not None:
+            extra = -(known_sizes + known_base.sum(1)) % known_block
+            ends = np.stack([known_base[:, 0], known_base[:, 1] + extra], 1)
+            cut = np.stack([np.zeros_like(extra), extra], 1)
+            return convert_to_tensor(ends, name="paddings"), convert_to_tensor(cut, name="crops")
         start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
         full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
         more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
