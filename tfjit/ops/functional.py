@@ -256,14 +256,14 @@ def numpy_function(
 ) -> Any:
     """The same as `py_func`; without a function, a decorator of one that is then called with tensors.
 
-    Raises TypeError without Tout, ValueError for inputs without a function.
+    Raises TypeError without Tout, and for inputs without a function.
     """
     if Tout is None:
         raise TypeError("Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, too.")
     if func is not None:
         return py_func(func, [] if inp is None else inp, Tout, stateful, name)
     if inp is not None:
-        raise ValueError("Don't set the `inp` argument when using numpy_function as a decorator.")
+        raise TypeError("Don't set the `inp` argument when using numpy_function as a decorator.")
 
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
         return wraps(function)(lambda *args: py_func(function, args, Tout, stateful, name))

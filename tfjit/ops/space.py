@@ -221,7 +221,7 @@ def required_space_to_batch_paddings(
             extra = -(known_sizes + known_base.sum(1)) % known_block
             ends = np.stack([known_base[:, 0], known_base[:, 1] + extra], 1)
             cut = np.stack([np.zeros_like(extra), extra], 1)
-            return convert_to_tensor(ends, name="paddings"), convert_to_tensor(cut, name="crops")
+            return convert_to_tensor(ends, dtypes.int32, name="paddings"), convert_to_tensor(cut, dtypes.int32, name="crops")
         start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
         full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
         more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
