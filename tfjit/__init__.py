@@ -81,7 +81,7 @@ _HOMES = {
     "tfjit.framework.random_seed": "get_seed set_random_seed",
     "tfjit.framework.dimension": "Dimension dimension_value",
     "tfjit.framework.shape": "TensorShape dimension_at_index",
-    "tfjit.framework.static_value": "get_static_value=constant_value",
+    "tfjit.framework.static_value": "get_static_value",
     "tfjit.framework.tensor_spec": "TensorSpec",
     "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.elementwise import TABLE, ElementError, Elementwise
+from tfjit.framework.elementwise import TABLE, Elementwise
 from tfjit.kernels.registry import NodeSpec, Reference, reference
 
 
@@ -32,15 +32,10 @@ def _broadcast(operands: Sequence[Any]) -> bool:
     return True
 
 
-def _is_bad(error: ElementError, operands: Sequence[Any]) -> bool:
-    """Whether an element fails; where one operand is empty there is none."""
-    return bool(operands[0].dtype.kind in error.kinds and all(x.size for x in operands) and np.any(error.is_bad(*operands)))
-
-
 def _kernel(row: Elementwise) -> Reference:
     def kernel(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
-        if row.error is not None and _is_bad(row.error, operands):
+        if row.error is not None and row.error.occurs(operands):
             raise getattr(errors, row.error.kind)(None, None, row.error.message)
         if row.op in _COMPARE_ANY and not spec.attrs.get("incompatible_shape_error", True) and not _broadcast(operands):
             return (np.array(row.op == "NotEqual"),)

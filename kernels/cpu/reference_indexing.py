@@ -149,6 +149,20 @@ def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = 
         invalid(f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} {format_shape(tuple(shape))}{more}")
 
 
+def _ignores_bad(node: NodeSpec) -> bool:
+    """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown policy."""
+    policy = node.attrs.get("bad_indices_policy", b"")
+    if policy not in (b"", b"DEFAULT", b"ERROR", b"IGNORE"):
+        invalid(f"Unknown bad indices handling attribute: {policy.decode(errors='replace')}")
+    return bool(policy == b"IGNORE")
+
+
+def _inside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Return which index vectors lie inside a shape."""
+    limits = np.array(shape[: indices.shape[-1]], np.int64)
+    return np.asarray(((indices >= 0) & (indices < limits)).all(-1))
+
+
 @reference("GatherNd", "ResourceGatherNd")
 def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     params, indices = inputs
@@ -159,6 +173,13 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     depth = indices.shape[-1]
     if depth > params.ndim:
         invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {params.ndim}")
+    if _ignores_bad(node) and indices.size:
+        inside = _inside(indices, params.shape)
+        out = np.zeros(indices.shape[:-1] + params.shape[depth:], params.dtype)
+        if params.dtype == object:
+            out[...] = b""
+        out[inside] = params[tuple(np.moveaxis(indices[inside], -1, 0))]
+        return (out,)
     if indices.size:
         _check_nd(indices, params.shape, "param shape", f", node name: {node.name}")
     return (params[tuple(np.moveaxis(indices, -1, 0))] if depth else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),)
@@ -191,7 +212,7 @@ def _divide_each(target: np.ndarray, index: Any, updates: np.ndarray) -> None:
         flat[place] = quotient if (flat[place] < 0) == (divisor < 0) else -quotient
 
 
-def _scatter_nd_into(target: np.ndarray, indices: np.ndarray, updates: np.ndarray, kind: str, tail: str) -> None:
+def _scatter_nd_into(target: np.ndarray, indices: np.ndarray, updates: np.ndarray, kind: str, tail: str, ignore_bad: bool = False) -> None:
     if indices.ndim < 1:
         invalid(f"Indices shape must have rank at least one. Found:{shape_text(indices)}")
     depth = indices.shape[-1]
@@ -207,6 +228,9 @@ def _scatter_nd_into(target: np.ndarray, indices: np.ndarray, updates: np.ndarra
         )
     if indices.size == 0 and depth:
         return
+    if ignore_bad and depth:
+        inside = _inside(indices, target.shape)
+        indices, updates = indices[inside], updates[inside]
     _check_nd(indices, target.shape, tail)
     if depth == 0:
         for update in updates.reshape(-1, *target.shape):
@@ -224,7 +248,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.zeros([int(s) for s in shape], updates.dtype)
     if out.size == 0 and (indices.size or updates.size):
         invalid("Indices and updates specified for empty output tensor")
-    _scatter_nd_into(out, indices, updates, "Add" if updates.dtype != bool else "Update", "shape")
+    _scatter_nd_into(out, indices, updates, "Add" if updates.dtype != bool else "Update", "shape", _ignores_bad(node))
     return (out,)
 
 
@@ -232,19 +256,19 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = inputs[0].copy()
     kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")
-    _scatter_nd_into(out, inputs[1], inputs[2], kind, "shape")
+    _scatter_nd_into(out, inputs[1], inputs[2], kind, "shape", _ignores_bad(node))
     return (out,)
 
 
 @reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
 def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ScatterNd"), "shape")
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ScatterNd"), "shape", _ignores_bad(node))
     return (inputs[0],)
 
 
 @reference("ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMax", "ResourceScatterNdMin", "ResourceScatterNdUpdate")
 def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ResourceScatterNd"), "shape")
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ResourceScatterNd"), "shape", _ignores_bad(node))
     return ()
 
 

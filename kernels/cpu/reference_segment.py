@@ -175,11 +175,19 @@ def _sparse_segment_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     if (indices < 0).any() or (indices >= rows).any():
         first = int(np.flatnonzero((indices < 0) | (indices >= rows))[0])
         invalid(f"Index {indices[first]} out of range [0, {rows}).")
-    scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("Grad")]
+    scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("V2").removesuffix("Grad")]
     counts = np.maximum(np.bincount(ids, minlength=dy.shape[0]), 1)
     weights = (1 / scale(counts)).astype(out.dtype).reshape(-1, *([1] * (dy.ndim - 1)))
     np.add.at(out, indices, (wide(dy) * weights)[ids])
     return (out.astype(dy.dtype),)
+
+
+@reference("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2")
+def _sparse_segment_grad_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """The rows of the dense gradient that segments took, and their numbers in order."""
+    (dense,) = _sparse_segment_grad(node, inputs)
+    places = np.unique(inputs[1])
+    return dense[places], places
 
 
 @reference("Bincount")

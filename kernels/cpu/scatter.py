@@ -128,8 +128,16 @@ def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSour
     return KernelSource(s.text(), title="gather_nd")
 
 
+def _refuse_policies(spec: NodeSpec) -> None:
+    """Raise Unsupported where indices outside are no error: the reference kernels pass over them."""
+    policy = spec.attrs.get("bad_indices_policy", b"")
+    if policy not in (b"", b"DEFAULT", b"ERROR"):
+        raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')}")
+
+
 @native("GatherNd")
 def _gather_nd(spec: NodeSpec) -> NativeCall:
+    _refuse_policies(spec)
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     depth = indices.shape[-1] if indices.shape else 0
     if not 0 < depth <= min(len(params.shape), _MAX_DEPTH) or indices.dtype.name not in _INDEX:
@@ -246,6 +254,7 @@ def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
 
 @native("ScatterNd", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate")
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
+    _refuse_policies(spec)
     plain = spec.op == "ScatterNd"
     indices, updates, out = spec.inputs[0 if plain else 1], spec.inputs[1 if plain else 2], spec.outputs[0]
     depth = indices.shape[-1] if indices.shape else 0

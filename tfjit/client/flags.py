@@ -142,9 +142,17 @@ def _bounded(parse: Callable[[str], Any], lower: Any, upper: Any) -> Callable[[s
     return bounded
 
 
-def DEFINE_string(name: str, default: str | None, help: str, flag_values: FlagValues = FLAGS, **args: Any) -> None:
-    """Text."""
-    flag_values._define(_Flag(name, default, help, str))
+def _define(flag_values: FlagValues, flag: _Flag, required: bool) -> None:
+    """Add a flag. Raises ValueError for a required one with a default."""
+    if required and flag.default is not None:
+        raise ValueError("If marking a single flag as required, use the required keyword argument with a default of None.")
+    flag.is_required = required
+    flag_values._define(flag)
+
+
+def DEFINE_string(name: str, default: str | None, help: str, flag_values: FlagValues = FLAGS, required: bool = False, **args: Any) -> None:
+    """Text. required: reading a command line without it is an error."""
+    _define(flag_values, _Flag(name, default, help, str), required)
 
 
 def DEFINE_integer(
@@ -154,9 +162,11 @@ def DEFINE_integer(
     lower_bound: int | None = None,
     upper_bound: int | None = None,
     flag_values: FlagValues = FLAGS,
+    required: bool = False,
+    **args: Any,
 ) -> None:
     """A whole number, within bounds."""
-    flag_values._define(_Flag(name, default, help, _bounded(lambda text: int(text, 0), lower_bound, upper_bound)))
+    _define(flag_values, _Flag(name, default, help, _bounded(lambda text: int(text, 0), lower_bound, upper_bound)), required)
 
 
 def DEFINE_float(
@@ -166,39 +176,57 @@ def DEFINE_float(
     lower_bound: float | None = None,
     upper_bound: float | None = None,
     flag_values: FlagValues = FLAGS,
+    required: bool = False,
+    **args: Any,
 ) -> None:
     """A number, within bounds."""
-    flag_values._define(_Flag(name, None if default is None else float(default), help, _bounded(float, lower_bound, upper_bound)))
+    start = None if default is None else float(default)
+    _define(flag_values, _Flag(name, start, help, _bounded(float, lower_bound, upper_bound)), required)
 
 
-def DEFINE_boolean(name: str, default: bool | None, help: str, flag_values: FlagValues = FLAGS, **args: Any) -> None:
-    """Yes or no: --name, --noname, --name=false."""
-    flag_values._define(_Flag(name, default, help, _bool, is_bool=True))
+def DEFINE_boolean(
+    name: str,
+    default: bool | None,
+    help: str,
+    flag_values: FlagValues = FLAGS,
+    module_name: str | None = None,
+    required: bool = False,
+    **args: Any,
+) -> None:
+    """Yes or no: --name, --noname, --name=false. module_name: of the module that has it; help lists all flags alike."""
+    _define(flag_values, _Flag(name, default, help, _bool, is_bool=True), required)
 
 
 DEFINE_bool = DEFINE_boolean
 
 
-def DEFINE_list(name: str, default: Any, help: str, flag_values: FlagValues = FLAGS, **args: Any) -> None:
+def DEFINE_list(name: str, default: Any, help: str, flag_values: FlagValues = FLAGS, required: bool = False, **args: Any) -> None:
     """Texts with commas between."""
 
     def parse(text: str) -> list[str]:
         return [part.strip() for part in text.split(",")] if text else []
 
-    flag_values._define(_Flag(name, parse(default) if isinstance(default, str) else default, help, parse))
+    _define(flag_values, _Flag(name, parse(default) if isinstance(default, str) else default, help, parse), required)
 
 
 def DEFINE_enum(
-    name: str, default: str | None, enum_values: Sequence[str], help: str, flag_values: FlagValues = FLAGS, **args: Any
+    name: str,
+    default: str | None,
+    enum_values: Sequence[str],
+    help: str,
+    flag_values: FlagValues = FLAGS,
+    module_name: str | None = None,
+    required: bool = False,
+    **args: Any,
 ) -> None:
-    """One of several texts."""
+    """One of several texts. module_name: as of `DEFINE_boolean`."""
 
     def parse(text: str) -> str:
         if text not in enum_values:
             raise ValueError(f"value should be one of <{'|'.join(enum_values)}>")
         return text
 
-    flag_values._define(_Flag(name, default, help, parse))
+    _define(flag_values, _Flag(name, default, help, parse), required)
 
 
 def mark_flag_as_required(flag_name: str, flag_values: FlagValues = FLAGS) -> None:

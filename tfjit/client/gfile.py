@@ -97,9 +97,9 @@ class GFile:
 FastGFile = Open = GFile
 
 
-def Exists(path: Any) -> bool:
-    """Whether there is a file or folder."""
-    return os.path.exists(_text(path))
+def Exists(filename: Any) -> bool:
+    """Tell whether there is a file or folder."""
+    return os.path.exists(_text(filename))
 
 
 def IsDirectory(dirname: Any) -> bool:

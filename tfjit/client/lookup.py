@@ -61,7 +61,10 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileInitializer(TableInitializerBase):
-    """Fills a table from the lines of a file. key_index, value_index: columns, or of TextFileIndex."""
+    """Fills a table from the lines of a file. key_index, value_index: columns, or of TextFileIndex.
+
+    value_index_offset: added to the values that are line numbers.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class TextFileInitializer(TableInitializerBase):
         vocab_size: int | None = None,
         delimiter: str = "\t",
         name: str | None = None,
+        value_index_offset: int = 0,
     ) -> None:
         super().__init__(key_dtype, value_dtype)
         for what, dtype, index in (("Key", self._key_dtype, key_index), ("Value", self._value_dtype, value_index)):
@@ -89,7 +93,7 @@ class TextFileInitializer(TableInitializerBase):
         with name_scope(name, "text_file_init"):
             self._filename = convert_to_tensor(filename, dtype=dtypes.string, name="asset_filepath")
         self._indices = int(key_index), int(value_index)
-        self._vocab_size, self._delimiter = vocab_size, delimiter
+        self._vocab_size, self._delimiter, self._offset = vocab_size, delimiter, int(value_index_offset)
         if self._filename.op.type == "Const":
             add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
 
@@ -102,6 +106,7 @@ class TextFileInitializer(TableInitializerBase):
             value_index=self._indices[1],
             vocab_size=-1 if self._vocab_size is None else self._vocab_size,
             delimiter=self._delimiter,
+            offset=self._offset,
         )
 
 
@@ -166,20 +171,26 @@ class _Table:
 
 
 class StaticHashTable(_Table):
-    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown keys."""
+    """A table that `initializer` fills once, among TABLE_INITIALIZERS. default_value: of unknown keys.
+
+    experimental_is_anonymous: each run of the table's operation makes a table of its own, as in TensorFlow.
+    """
 
     def __init__(
-        self, initializer: TableInitializerBase, default_value: Any, shared_name: str | None = None, name: str | None = None
+        self,
+        initializer: TableInitializerBase,
+        default_value: Any,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+        *,
+        shared_name: str | None = None,
     ) -> None:
+        types = {"key_dtype": initializer.key_dtype, "value_dtype": initializer.value_dtype}
         with name_scope(name, "hash_table") as scope:
-            handle = tensor(
-                "HashTableV2",
-                scope,
-                shared_name=shared_name or "",
-                use_node_name_sharing=True,
-                key_dtype=initializer.key_dtype,
-                value_dtype=initializer.value_dtype,
-            )
+            if experimental_is_anonymous:
+                handle = tensor("AnonymousHashTable", scope, **types)
+            else:
+                handle = tensor("HashTableV2", scope, shared_name=shared_name or "", use_node_name_sharing=True, **types)
             super().__init__(handle, initializer.key_dtype, initializer.value_dtype)
             self._default = convert_to_tensor(default_value, dtype=initializer.value_dtype, name="Const")
             with name_scope("table_init"):
@@ -202,7 +213,12 @@ class StaticVocabularyTable:
     """
 
     def __init__(
-        self, initializer: TableInitializerBase, num_oov_buckets: int, lookup_key_dtype: Any = None, name: str | None = None
+        self,
+        initializer: TableInitializerBase,
+        num_oov_buckets: int,
+        lookup_key_dtype: Any = None,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
     ) -> None:
         if num_oov_buckets <= 0:
             raise ValueError(f"Argument `num_oov_buckets` must be greater than 0. Received: {num_oov_buckets}.")
@@ -211,7 +227,7 @@ class StaticVocabularyTable:
         if initializer.key_dtype is not dtypes.string or lookup_key_dtype not in (None, dtypes.string):
             raise TypeError(f"only strings have hash buckets here, got keys of {initializer.key_dtype.name}")
         self._buckets = int(num_oov_buckets)
-        self._table = StaticHashTable(initializer, -1, name=name)
+        self._table = StaticHashTable(initializer, -1, name, experimental_is_anonymous)
 
     @property
     def initializer(self) -> Operation:
@@ -259,16 +275,26 @@ class MutableHashTable(_Table):
     """A table that runs change. default_value: of unknown keys; its shape is that of all values (a scalar or vector)."""
 
     def __init__(
-        self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str = "MutableHashTable", checkpoint: bool = True
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        name: str = "MutableHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
     ) -> None:
         keys, values = as_dtype(key_dtype), as_dtype(value_dtype)
         default = convert_to_tensor(default_value, dtype=values)
         shape = default.shape
-        attrs: dict[str, Any] = {"key_dtype": keys, "value_dtype": values, "use_node_name_sharing": True}
+        attrs: dict[str, Any] = {"key_dtype": keys, "value_dtype": values}
+        if not experimental_is_anonymous:
+            attrs["use_node_name_sharing"] = True
+        kind = "AnonymousMutableHashTable" if experimental_is_anonymous else "MutableHashTable"
+        version = "" if experimental_is_anonymous else "V2"
         if shape.rank == 0:
-            handle = tensor("MutableHashTableV2", name, **attrs)
+            handle = tensor(kind + version, name, **attrs)
         else:
-            handle = tensor("MutableHashTableOfTensorsV2", name, value_shape=shape, **attrs)
+            handle = tensor(f"{kind}OfTensors{version}", name, value_shape=shape, **attrs)
         super().__init__(handle, keys, values, shape)
         self._default = default
 
@@ -295,6 +321,7 @@ class DenseHashTable(MutableHashTable):
         initial_num_buckets: int | None = None,
         name: str = "MutableDenseHashTable",
         checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
     ) -> None:
         keys, values = as_dtype(key_dtype), as_dtype(value_dtype)
         default = convert_to_tensor(default_value, dtype=values, name="default_value")

@@ -46,18 +46,22 @@ def export_meta_graph(
     clear_devices: bool = False,
     clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
+    save_debug_info: bool = False,
     **kwargs: Any,
 ) -> Any:
     """The MetaGraphDef of a graph (default: the default graph); also written to `filename` where one is given.
 
     collection_list: keys of the collections to keep (default: all that can be written). clear_devices: leave devices out.
     clear_extraneous_savers: keep no savers but saver_def. strip_default_attrs: leave out attrs that have their default values.
-    Raises ValueError for an export_scope, which takes part of a graph: that is not supported.
+    Raises ValueError for an export_scope, which takes part of a graph, and for save_debug_info, which writes stack traces to a
+    file of their own: these are not supported.
     """
     from tfjit.protos import MetaGraphDef
 
     if export_scope:
         raise ValueError("export_scope is not supported: the whole graph is exported. Leave it out.")
+    if save_debug_info:
+        raise ValueError("save_debug_info is not supported: no stack traces are written. Leave it out.")
     graph = graph if graph is not None else get_default_graph()
     meta = MetaGraphDef()
     if meta_info_def is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
+from tfjit.client.assignments import assign_add
 from tfjit.client.resource_variables import ResourceVariable
 from tfjit.client.variable_collections import trainable_variables
+from tfjit.client.variable_scope import VariableScope, get_variable, variable_scope
 from tfjit.client.variables import Variable
 from tfjit.framework import dtypes, nest
 from tfjit.framework.default_graph import colocate_with, control_dependencies, get_default_graph, name_scope
@@ -21,10 +23,18 @@ from tfjit.ops.gradients import all_ready, gradients
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 
+def _flat(variables: Any) -> list[Any]:
+    """Return the variables of a nested structure, or of any other iterable (a view of a dictionary, a generator)."""
+    if isinstance(variables, Iterable) and not nest.is_nested(variables) and not hasattr(variables, "op"):
+        variables = list(variables)
+    return nest.flatten(variables)
+
+
 class Optimizer:
     """What all optimizers share. A subclass overrides `_create_slots`, `_prepare`, `_finish` and the four `_apply` methods it needs.
 
     use_locking: updates of reference variables hold their lock. name: of the operations, and of the slots' scope.
+    use_own_namescope_for_non_slot_vars: the optimizer's own variables stand in a variable scope of its name.
     Gradients for the same variable from many places are added first; those of a gather (`IndexedSlices`) update only their rows.
     """
 
@@ -32,9 +42,13 @@ class Optimizer:
     GATE_OP: ClassVar[int] = 1
     GATE_GRAPH: ClassVar[int] = 2
 
-    def __init__(self, use_locking: bool, name: str) -> None:
+    def __init__(self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False) -> None:
         if not name:
             raise ValueError("Must specify the optimizer name")
+        self._non_slot_scope: VariableScope | None = None
+        if use_own_namescope_for_non_slot_vars:
+            with variable_scope(None, default_name=name) as scope:
+                self._non_slot_scope = scope
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[tuple[Any, str], Variable]] = {}
@@ -50,7 +64,7 @@ class Optimizer:
         self,
         loss: Any,
         global_step: Variable | None = None,
-        var_list: Sequence[Variable] | None = None,
+        var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -72,7 +86,7 @@ class Optimizer:
     def compute_gradients(
         self,
         loss: Any,
-        var_list: Sequence[Variable] | None = None,
+        var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
@@ -80,7 +94,8 @@ class Optimizer:
     ) -> list[tuple[Any, Variable]]:
         """(gradient, variable) pairs; a gradient is a tensor, `IndexedSlices`, or None.
 
-        loss: a tensor of floats, or a function that makes it. var_list: variables; by default the graph's trainable ones.
+        loss: a tensor of floats, or a function that makes it.
+        var_list: a variable, an iterable of variables, or nested lists and dictionaries; by default the graph's trainable ones.
         Raises ValueError without variables, for a loss of another dtype and for an unknown gate_gradients.
         """
         if callable(loss):
@@ -91,7 +106,7 @@ class Optimizer:
             )
         loss = convert_to_tensor(loss)
         self._check_dtypes([loss] if grad_loss is None else [loss, convert_to_tensor(grad_loss)])
-        variables = list(trainable_variables() if var_list is None else nest.flatten(var_list))
+        variables = trainable_variables() if var_list is None else _flat(var_list)
         if not variables:
             raise ValueError("No variables to optimize.")
         found = gradients(
@@ -143,7 +158,7 @@ class Optimizer:
                     if isinstance(global_step, ResourceVariable):
                         train = raw.AssignAddVariableOp(resource=global_step.handle, value=step, name=scope)
                     else:
-                        train = global_step.assign_add(step, name=scope).op  # type: ignore[attr-defined]  # client.assignments puts it in
+                        train = assign_add(global_step, step, name=scope).op
         collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
         if train not in collection:
             collection.append(train)
@@ -184,13 +199,13 @@ class Optimizer:
         key = (name, colocate_with.graph)
         found = self._non_slots.get(key)
         if found is None:
+            resource = isinstance(colocate_with, ResourceVariable)
             with colocate_with.graph.colocate_with(colocate_with.op):
-                found = Variable(
-                    initial_value,
-                    name=name,
-                    trainable=False,
-                    use_resource=isinstance(colocate_with, ResourceVariable),
-                )
+                if self._non_slot_scope is None:
+                    found = Variable(initial_value, name=name, trainable=False, use_resource=resource)
+                else:
+                    with name_scope(None), variable_scope(self._non_slot_scope):
+                        found = get_variable(name, initializer=initial_value, trainable=False, use_resource=resource)
             self._non_slots[key] = found
         return found
 

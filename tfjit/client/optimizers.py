@@ -28,8 +28,15 @@ class _Fused(Optimizer):
     _gradient = "grad"
     _slot_inputs: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, use_locking: bool, name: str, hyper: dict[str, Any], **options: Any) -> None:
-        super().__init__(use_locking, name)
+    def __init__(
+        self,
+        use_locking: bool,
+        name: str,
+        hyper: dict[str, Any],
+        use_own_namescope_for_non_slot_vars: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(use_locking, name, use_own_namescope_for_non_slot_vars)
         self._hyper = hyper
         self._options = options
         self._tensors: dict[str, Tensor] = {}
@@ -181,8 +188,10 @@ class AdamOptimizer(_Fused):
         epsilon: Any = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
+        use_own_namescope_for_non_slot_vars: bool = False,
     ) -> None:
-        super().__init__(use_locking, name, {"lr": learning_rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon})
+        hyper = {"lr": learning_rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}
+        super().__init__(use_locking, name, hyper, use_own_namescope_for_non_slot_vars)
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         first = min(var_list, key=lambda var: var.name)
@@ -249,6 +258,8 @@ class AdamOptimizer(_Fused):
 class FtrlOptimizer(_Fused):
     """Follow the regularised leader, proximal. Source: McMahan and others (2013).
 
+    accum_name, linear_name: of the slots, instead of the optimizer's name. beta: as in the paper, it steadies the first steps.
+    l2_shrinkage_regularization_strength: a penalty of the variable's size that is added to the gradient.
     Raises ValueError for a negative initial_accumulator_value or regularisation strength, and for a positive learning_rate_power.
     """
 
@@ -264,26 +275,48 @@ class FtrlOptimizer(_Fused):
         l2_regularization_strength: float = 0.0,
         use_locking: bool = False,
         name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float | None = None,
     ) -> None:
         if initial_accumulator_value < 0.0:
             raise ValueError(f"initial_accumulator_value {initial_accumulator_value} needs to be positive or zero")
         if learning_rate_power > 0.0:
             raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
-        if l1_regularization_strength < 0.0 or l2_regularization_strength < 0.0:
-            raise ValueError("l1_regularization_strength and l2_regularization_strength need to be positive or zero")
+        strengths = {
+            "l1_regularization_strength": l1_regularization_strength,
+            "l2_regularization_strength": l2_regularization_strength,
+            "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
+        }
+        for what, strength in strengths.items():
+            if strength < 0.0:
+                raise ValueError(f"{what} {strength} needs to be positive or zero")
         hyper = {
             "lr": learning_rate,
             "l1": l1_regularization_strength,
             "l2": l2_regularization_strength,
             "lr_power": learning_rate_power,
         }
+        if l2_shrinkage_regularization_strength > 0.0:
+            self._kind = "FtrlV2"
+            hyper["l2_shrinkage"] = l2_shrinkage_regularization_strength
         super().__init__(use_locking, name, hyper)
         self._start = initial_accumulator_value
+        self._beta = beta or 0.0
+        self._accum_name, self._linear_name = accum_name or name, linear_name or name
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self._beta:  # it acts as l2 of beta / (2 lr)
+            rate = self._tensors["lr"]
+            half = self._beta / (2.0 * raw.Maximum(x=rate, y=convert_to_tensor(1e-36, dtype=rate.dtype.base_dtype)))
+            self._tensors["l2"] = raw.Cast(x=self._tensors["l2"], DstT=rate.dtype.base_dtype) + half
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(var, lambda var=var: filled(var, self._start), "accum", self._name)
-            self._zeros_slot(var, "linear", self._name)
+            self._get_or_make_slot(var, lambda var=var: filled(var, self._start), "accum", self._accum_name)
+            self._zeros_slot(var, "linear", self._linear_name)
 
 
 class ProximalGradientDescentOptimizer(_Fused):

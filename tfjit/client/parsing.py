@@ -17,6 +17,7 @@ from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import TensorShape
 from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
+from tfjit.ops.renamed import renamed
 
 
 class FixedLenFeature(NamedTuple):
@@ -74,14 +75,34 @@ def decode_csv(
     return list(made.outputs)
 
 
-def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
-    """The bytes of strings as numbers, along a new last axis."""
-    return tensor("DecodeRaw", name, bytes=input_bytes, out_type=as_dtype(out_type), little_endian=little_endian)
+def decode_raw(
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: Any = None,
+) -> Tensor:
+    """The bytes of strings as numbers, along a new last axis. bytes: the former name of input_bytes.
+
+    Raises ValueError without strings or out_type.
+    """
+    given = renamed(input_bytes, bytes, "input_bytes", "bytes")
+    if out_type is None:
+        raise ValueError("decode_raw() is missing the argument 'out_type'")
+    return tensor("DecodeRaw", name, bytes=_given(given, "bytes"), out_type=as_dtype(out_type), little_endian=little_endian)
 
 
-def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """Strings as numbers. Its run raises InvalidArgumentError for what is none."""
-    return tensor("StringToNumber", name, string_tensor=string_tensor, out_type=as_dtype(out_type))
+def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None) -> Tensor:
+    """Strings as numbers. Its run raises InvalidArgumentError for what is none. input: another name of string_tensor."""
+    given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
+    return tensor("StringToNumber", name, string_tensor=given, out_type=as_dtype(out_type))
+
+
+def _given(value: Any, name: str) -> Any:
+    """Return the value of an argument with two names. Raises ValueError when neither is given."""
+    if value is None:
+        raise ValueError(f"Tried to convert '{name}' to a tensor and failed. Error: None values not supported.")
+    return value
 
 
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
@@ -94,9 +115,10 @@ def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int
     return tensor("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
 
 
-def string_to_hash_bucket(string_tensor: Any, num_buckets: int, name: str | None = None) -> Tensor:
-    """The bucket of each string, int64, by MurmurHash: kept for old models."""
-    return tensor("StringToHashBucket", name, string_tensor=string_tensor, num_buckets=num_buckets)
+def string_to_hash_bucket(string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None) -> Tensor:
+    """The bucket of each string, int64, by MurmurHash: kept for old models. input: another name of string_tensor."""
+    given = _given(renamed(input, string_tensor, "input", "string_tensor"), "string_tensor")
+    return tensor("StringToHashBucket", name, string_tensor=given, num_buckets=num_buckets)
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None) -> dict[str, Any]:

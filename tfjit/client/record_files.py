@@ -24,19 +24,61 @@ _NAMES: Final = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB:
 
 
 class TFRecordOptions:
-    """compression_type: of TFRecordCompressionType, or its name. compression_level: of zlib, -1 to 9."""
+    """compression_type: of TFRecordCompressionType, or its name. The rest is zlib's, with zlib's defaults.
+
+    flush_mode: how `flush` ends a block (zlib.Z_NO_FLUSH keeps it open). input_buffer_size, output_buffer_size: bytes that
+    gather before zlib or the file gets them. window_bits: log2 of the history (8 to 15; + 16 for a gzip header, negative for no
+    header). compression_level: -1 to 9. compression_method: zlib.DEFLATED. mem_level: 1 to 9. compression_strategy: zlib's Z_...
+    """
 
     compression_type_map: Final = _NAMES
 
-    def __init__(self, compression_type: Any = None, compression_level: int | None = None) -> None:
+    def __init__(
+        self,
+        compression_type: Any = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: int | None = None,
+        mem_level: int | None = None,
+        compression_strategy: int | None = None,
+    ) -> None:
         self.get_compression_type_string(compression_type)
         self.compression_type = compression_type
+        self.flush_mode = flush_mode
+        self.input_buffer_size = input_buffer_size
+        self.output_buffer_size = output_buffer_size
+        self.window_bits = window_bits
         self.compression_level = compression_level
+        self.compression_method = compression_method
+        self.mem_level = mem_level
+        self.compression_strategy = compression_strategy
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
         """ "", "ZLIB" or "GZIP". Raises ValueError for anything else."""
         return compression_of(options)
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _compressor(compression: str, options: TFRecordOptions) -> Any:
+    """Return zlib's compressor with what options say, or None without compression. Raises ValueError for what zlib refuses."""
+    if not compression:
+        return None
+    gzipped = compression == "GZIP"
+    bits = _or(options.window_bits, zlib.MAX_WBITS + 16 if gzipped else zlib.MAX_WBITS)
+    return zlib.compressobj(
+        level=_or(options.compression_level, zlib.Z_DEFAULT_COMPRESSION),
+        method=_or(options.compression_method, zlib.DEFLATED),
+        wbits=bits,
+        memLevel=_or(options.mem_level, 9),
+        strategy=_or(options.compression_strategy, zlib.Z_DEFAULT_STRATEGY),
+    )
 
 
 def compression_of(options: Any) -> str:
@@ -60,17 +102,16 @@ class TFRecordWriter:
 
     def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
         self._compression = compression_of(options)
-        level = options.compression_level if isinstance(options, TFRecordOptions) else None
-        self._level = -1 if level is None else level
+        chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(self._compression)
+        self._packer = _compressor(self._compression, chosen)
+        self._flush_mode = _or(chosen.flush_mode, zlib.Z_NO_FLUSH)
+        buffer_bytes = _or(chosen.output_buffer_size, -1) if self._packer is not None else -1
         try:
-            self._file: IO[bytes] | None = open(path, "wb")  # noqa: SIM115  closed by close
+            self._file: IO[bytes] | None = open(path, "wb", buffering=buffer_bytes)  # noqa: SIM115  closed by close
         except FileNotFoundError:
             raise errors.NotFoundError(None, None, f"{os.fspath(path)}; No such file or directory") from None
         except OSError as error:
             raise errors.FailedPreconditionError(None, None, f"{os.fspath(path)}; {error.strerror}") from None
-        wanted = {"ZLIB": zlib.MAX_WBITS, "GZIP": 16 + zlib.MAX_WBITS}
-        bits = wanted.get(self._compression)
-        self._packer = zlib.compressobj(self._level, wbits=bits) if bits is not None else None
 
     def write(self, record: bytes) -> None:
         """Add a record. Raises FailedPreconditionError after `close`, TypeError for what is no bytes."""

@@ -175,6 +175,12 @@ class ResourceVariable(Variable):
             op = create("AssignVariableOp", name, resource=self._handle, value=converted, validate_shape=checked)
             return self._after(op, read_value)
 
+    def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Any:
+        with building(self.graph):
+            converted = convert_to_tensor(value, dtype=self._dtype)
+            op = create("ResourceStridedSliceAssign", name, ref=self._handle, value=converted, **where)
+            return self._after(op, True)
+
     def assign_add(self, delta: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
         """Add to the value: the variable as it is afterwards, or the operation without read_value."""
         with building(self.graph):

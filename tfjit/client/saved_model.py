@@ -71,15 +71,22 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scop
 
 
 def build_signature_def(
-    inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None, method_name: str | None = None
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    method_name: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A SignatureDef of TensorInfos by name."""
+    """A SignatureDef of TensorInfos by name. defaults: constants by input. Raises ValueError for one that is no constant."""
     from tfjit.protos import SignatureDef
 
     made = SignatureDef(method_name=method_name or "")
     for field, given in ((made.inputs, inputs), (made.outputs, outputs)):
         for key, info in (given or {}).items():
             field[key].ParseFromString(info.SerializeToString())
+    for key, default in (defaults or {}).items():
+        if default.op.type != "Const":
+            raise ValueError(f"Unable to convert object {default} of type {type(default)} to TensorProto.")
+        made.defaults[key].ParseFromString(default.op.get_attr("value").SerializeToString())
     return made
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfjit import ops
 from tfjit.client.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
 from tfjit.framework import dtypes
-from tfjit.framework.default_graph import name_scope
+from tfjit.framework.default_graph import control_dependencies, name_scope
 from tfjit.framework.operation import Tensor
-from tfjit.ops.apply import call, tensor
+from tfjit.framework.shape import TensorShape
+from tfjit.framework.static_value import constant_value
+from tfjit.ops.apply import call, create, tensor
 from tfjit.ops.convert import convert_to_tensor
+from tfjit.ops.renamed import renamed
 
 __all__ = [
     "SparseTensor",
@@ -104,14 +109,13 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
 
 
 def expand_dims(sp_input: Any, axis: int | None = None, name: str | None = None) -> SparseTensor:
-    """A new axis of size 1. Raises ValueError where the rank is not known."""
+    """A new axis of size 1, the last one by default."""
     sp = _sparse(sp_input)
-    sizes = sp.get_shape()
-    if sizes.rank is None:
-        raise ValueError("expand_dims needs a SparseTensor of known rank")
-    place = -1 if axis is None else axis
-    place = place + sizes.rank + 1 if place < 0 else place
+    rank = sp.get_shape().rank
+    place: Any = -1 if axis is None else axis
     with name_scope(name, "expand_dims", [sp.values]):
+        if place < 0:
+            place = place + 1 + (ops.size(sp.dense_shape) if rank is None else rank)
         new = ops.concat([sp.dense_shape[:place], ops.ones([1], dtypes.int64), sp.dense_shape[place:]], 0)
         return reshape(sp, new)
 
@@ -125,28 +129,73 @@ def transpose(sp_input: Any, perm: Sequence[int] | None = None, name: str | None
         return reorder(moved)
 
 
-def concat(axis: int, sp_inputs: Sequence[Any], name: str | None = None) -> SparseTensor:
-    """Sparse tensors side by side along an axis; other sizes must be equal."""
+def concat(
+    axis: int | None,
+    sp_inputs: Sequence[Any],
+    name: str | None = None,
+    expand_nonconcat_dim: bool = False,
+    concat_dim: int | None = None,
+    expand_nonconcat_dims: bool | None = None,
+) -> SparseTensor:
+    """Sparse tensors side by side along an axis; other sizes must be equal, or grow to the largest with expand_nonconcat_dim."""
+    expands = renamed(expand_nonconcat_dims, expand_nonconcat_dim or None, "expand_nonconcat_dims", "expand_nonconcat_dim")
+    place = renamed(axis, concat_dim, "axis", "concat_dim")
     inputs = [_sparse(sp) for sp in sp_inputs]
     if len(inputs) == 1:
         return inputs[0]
+    shapes = [sp.dense_shape for sp in inputs]
+    if expands:
+        largest = ops.reduce_max(ops.stack(shapes), 0)
+        own = ops.equal(ops.range(ops.size(largest)), place if place >= 0 else ops.size(largest) + place)
+        shapes = [ops.raw_ops.SelectV2(condition=own, t=shape, e=largest) for shape in shapes]
     found = call(
         "SparseConcat",
         name,
         indices=[sp.indices for sp in inputs],
         values=[sp.values for sp in inputs],
-        shapes=[sp.dense_shape for sp in inputs],
-        concat_dim=axis,
+        shapes=shapes,
+        concat_dim=place,
     )
-    return SparseTensor(*found)
+    made = SparseTensor(*found)
+    known = [sp.get_shape() for sp in inputs]
+    if all(shape.rank is not None for shape in known):
+        made._known_shape = _joined(known, place, bool(expands))
+    return made
+
+
+def _joined(shapes: Sequence[TensorShape], axis: int, expands: bool) -> TensorShape:
+    """Return what is known of the shape of a concatenation."""
+    sizes = list(zip(*(shape.as_list() for shape in shapes), strict=True))
+    out = [None if None in column else max(column) if expands else column[0] for column in sizes]
+    out[axis] = None if None in sizes[axis] else sum(sizes[axis])
+    return TensorShape(out)
+
+
+class _KeywordRequired:
+    """The default of an argument that keeps the others from being given by place."""
+
+    def __repr__(self) -> str:
+        return "KeywordRequired()"
 
 
 def split(
-    sp_input: Any = None, num_split: int | None = None, axis: Any = None, name: str | None = None, keyword_required: Any = None
+    keyword_required: Any = _KeywordRequired(),  # noqa: B008  it is never changed
+    sp_input: Any = None,
+    num_split: int | None = None,
+    axis: Any = None,
+    name: str | None = None,
+    split_dim: Any = None,
 ) -> list[SparseTensor]:
-    """`num_split` parts along an axis; the first are longer by one where the size is no multiple. Raises ValueError without arguments."""
-    if sp_input is None or num_split is None or axis is None:
-        raise ValueError("sp_input, num_split and axis are required")
+    """`num_split` parts along an axis; the first are longer by one where the size is no multiple.
+
+    Arguments go by name. Raises ValueError where one is missing.
+    """
+    if not isinstance(keyword_required, _KeywordRequired):
+        raise ValueError("Keyword arguments are required for this function.")
+    axis = renamed(axis, split_dim, "axis", "split_dim")
+    for what, value in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
+        if value is None:
+            raise ValueError(f"{what} is required")
     sp = _sparse(sp_input)
     place = convert_to_tensor(axis, dtype=dtypes.int64)
     found = call("SparseSplit", name, split_dim=place, indices=sp.indices, values=sp.values, shape=sp.dense_shape, num_split=num_split)
@@ -168,10 +217,27 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
 
 
-def reset_shape(sp_input: Any, new_shape: Any) -> SparseTensor:
-    """The same values in a dense shape of the same rank that holds them."""
+def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+    """The same values in a dense shape of the same rank that holds them; in the smallest one where none is given.
+
+    Raises ValueError for sizes below those the tensor has, or InvalidArgumentError in a run that finds that.
+    """
     sp = _sparse(sp_input)
-    return SparseTensor(sp.indices, sp.values, convert_to_tensor(new_shape, dtype=dtypes.int64))
+    if new_shape is None:
+        ends = ops.add(ops.reduce_max(sp.indices, axis=0), np.int64(1))
+        return SparseTensor(sp.indices, sp.values, ops.maximum(ends, np.int64(0)))
+    sizes = ops.cast(convert_to_tensor(new_shape), dtypes.int64)
+    sizes.shape.assert_has_rank(1)
+    sizes.shape.assert_is_compatible_with(sp.dense_shape.shape)
+    known, before = constant_value(sizes), sp.get_shape()
+    if known is not None and before.is_fully_defined():
+        if (np.array(before.as_list()) > known).any():
+            raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape. Found {before}, {known.tolist()}.")
+        return SparseTensor(sp.indices, sp.values, sizes)
+    holds = ops.reduce_all(ops.less_equal(sp.dense_shape, sizes))
+    check = create("Assert", None, condition=holds, data=["new_shape is below the tensor's:", sp.dense_shape, sizes])
+    with control_dependencies([check]):
+        return SparseTensor(sp.indices, sp.values, ops.identity(sizes))
 
 
 def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
@@ -331,17 +397,7 @@ sparse_slice = slice
 sparse_softmax = softmax
 
 
-def sparse_split(
-    keyword_required: Any = None,
-    sp_input: Any = None,
-    num_split: int | None = None,
-    axis: Any = None,
-    name: str | None = None,
-    split_dim: Any = None,
-) -> list[SparseTensor]:
-    """`split`, by keywords only."""
-    return split(sp_input, num_split, axis if axis is not None else split_dim, name)
-
+sparse_split = split
 
 sparse_tensor_dense_matmul = sparse_dense_matmul
 sparse_tensor_to_dense = to_dense

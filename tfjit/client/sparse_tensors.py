@@ -10,8 +10,10 @@ from tfjit.framework.default_graph import name_scope
 from tfjit.framework.dtypes import DType, as_dtype, int64
 from tfjit.framework.operation import Operation, Tensor, _session_for
 from tfjit.framework.shape import TensorShape
-from tfjit.framework.static_value import constant_value
+from tfjit.framework.static_value import constant_value, constant_value_as_shape
+from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
+from tfjit.ops.elementwise import AS_FLOAT
 
 
 class SparseTensorValue(NamedTuple):
@@ -86,7 +88,9 @@ class SparseTensor:
 
     def with_values(self, new_values: Any) -> SparseTensor:
         """The same places with other values."""
-        return SparseTensor(self._indices, new_values, self._dense_shape)
+        made = SparseTensor(self._indices, new_values, self._dense_shape)
+        made._known_shape = self._known_shape
+        return made
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
@@ -102,21 +106,55 @@ class SparseTensor:
         value: SparseTensorValue = _session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
         return value
 
+    def __mul__(self, other: Any) -> SparseTensor:
+        """Multiply each value by the dense element at its place; a number or tensor is broadcast to this shape."""
+        return self._with_dense("SparseDenseCwiseMul", "mul", self._values, other)
+
+    def __rmul__(self, other: Any) -> SparseTensor:
+        """Multiply a dense tensor by this one."""
+        return self * other if isinstance(other, Tensor) else NotImplemented
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        """Divide each value by the dense element at its place; integers as floats."""
+        divisor = convert_to_tensor(other, dtype=self.dtype.base_dtype)
+        wide = AS_FLOAT.get(self.dtype.base_dtype)
+        if wide is None:
+            return self._with_dense("SparseDenseCwiseDiv", "truediv", self._values, divisor)
+        return self._with_dense("SparseDenseCwiseDiv", "truediv", ops.cast(self._values, wide), ops.cast(divisor, wide))
+
+    __div__ = __truediv__
+
+    def _with_dense(self, op_type: str, name: str, values: Tensor, other: Any) -> SparseTensor:
+        with name_scope(None, name, [self._indices, values, self._dense_shape, other]) as scope:
+            dense = convert_to_tensor(other, dtype=values.dtype.base_dtype, name="y")
+            places = {"sp_indices": self._indices, "sp_shape": self._dense_shape}
+            return self.with_values(tensor(op_type, scope, **places, sp_values=values, dense=dense))
+
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that runs feed, as a SparseTensorValue or a tuple of its parts. shape: None, or a shape of known rank."""
+    """A sparse tensor that runs feed, as a SparseTensorValue or a tuple of its parts.
+
+    shape: None, a shape of known rank, or a tensor of sizes. Raises ValueError for a shape of unknown rank.
+    """
     kind = as_dtype(dtype)
     base = f"{name}/" if name is not None else ""
-    known = TensorShape(shape)
-    rank = known.rank
-    if rank is None:
+    rank: int | None
+    if shape is None:
+        known, rank = TensorShape(None), None
         dense = ops.placeholder(int64, [None], name=base + "shape")
+    elif isinstance(shape, Tensor):
+        rank = shape.shape.num_elements()
+        dense = ops.placeholder_with_default(shape, shape.shape, name=base + "shape")
+        known = TensorShape(constant_value_as_shape(shape))
     else:
-        sizes = ops.constant([-1 if size is None else size for size in known.as_list()], dtype=int64)
-        dense = ops.placeholder_with_default(sizes, [rank], name=base + "shape")
+        known = TensorShape(shape)
+        sizes = [-1 if size is None else size for size in known.as_list()]
+        rank = len(sizes)
+        default = ops.constant(sizes, dtype=int64, shape=[rank], name=base + "shape_default")
+        dense = ops.placeholder_with_default(default, [rank], name=base + "shape")
     values = ops.placeholder(kind, [None], name=base + "values")
     indices = ops.placeholder(int64, [None, rank], name=base + "indices")
     made = SparseTensor(indices, values, dense)

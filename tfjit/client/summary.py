@@ -22,7 +22,8 @@ _numbers: Final = itertools.count()
 class FileWriter:
     """Writes one event file into the folder `logdir`, which it makes.
 
-    graph: a graph to begin with. filename_suffix: of the file's name. What is added is buffered until `flush` or `close`, or until
+    graph, graph_def: a graph to begin with. session: of this process, so its events reach the same folder.
+    filename_suffix: of the file's name. What is added is buffered until `flush` or `close`, or until
     `max_queue` events or `flush_secs` seconds have gathered. Several threads may add. Raises OSError when the file cannot be written.
     """
 
@@ -32,17 +33,19 @@ class FileWriter:
         graph: Any = None,
         max_queue: int = 10,
         flush_secs: float = 120,
-        filename_suffix: str = "",
+        graph_def: Any = None,
+        filename_suffix: str | None = None,
+        session: Any = None,
     ) -> None:
         self._logdir = os.fspath(logdir)
         self._max_queue = max_queue
         self._flush_secs = flush_secs
-        self._suffix = filename_suffix
+        self._suffix = filename_suffix or ""
         self._lock = threading.Lock()
         self._tags: set[str] = set()
         self._open()
-        if graph is not None:
-            self.add_graph(graph)
+        if graph is not None or graph_def is not None:
+            self.add_graph(graph, graph_def=graph_def)
 
     def _open(self) -> None:
         Path(self._logdir).mkdir(parents=True, exist_ok=True)
@@ -81,6 +84,8 @@ class FileWriter:
 
     def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
         """Write a graph: a Graph of tfjit's or TensorFlow's, or (as `graph_def`) a GraphDef. Raises TypeError for anything else."""
+        if graph is not None and graph_def is not None:
+            raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         message = graph_def if graph_def is not None else graph
         if hasattr(message, "as_graph_def"):
             message = message.as_graph_def(add_shapes=True)

@@ -420,11 +420,41 @@ def get_variable(
     )
 
 
-def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
-    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained."""
-    kwargs["collections"] = [*(kwargs.get("collections") or ()), GraphKeys.LOCAL_VARIABLES]
-    kwargs["trainable"] = False
-    return get_variable(name, *args, **kwargs)
+def get_local_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = False,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: int = VariableSynchronization.AUTO,
+    aggregation: int = VariableAggregation.NONE,
+) -> Any:
+    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained, whatever `trainable` says."""
+    return get_variable(
+        name,
+        shape,
+        dtype,
+        initializer,
+        regularizer,
+        trainable=False,
+        collections=[*(collections or ()), GraphKeys.LOCAL_VARIABLES],
+        caching_device=caching_device,
+        partitioner=partitioner,
+        validate_shape=validate_shape,
+        use_resource=use_resource,
+        custom_getter=custom_getter,
+        constraint=constraint,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
 
 
 def _composed(outer: Any, inner: Any) -> Any:

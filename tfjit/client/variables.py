@@ -21,6 +21,7 @@ from tfjit.framework.shape import TensorShape, as_shape
 from tfjit.ops.apply import create, tensor
 from tfjit.ops.array import identity
 from tfjit.ops.convert import convert_to_tensor, register_tensor_conversion_function
+from tfjit.ops.slicing import slice_helper
 
 _resource_by_default = False
 
@@ -472,6 +473,9 @@ class RefVariable(Variable):
     def _as_graph_element(self) -> Tensor:
         return self._variable
 
+    def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Tensor:
+        return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[0]
+
     def is_initialized(self, name: str | None = None) -> Tensor:
         """A bool tensor: whether the variable has a value."""
         with building(self.graph):
@@ -567,6 +571,11 @@ def _overload(operator: str) -> None:
     setattr(Variable, operator, run)
 
 
+def _slice(variable: Variable, entries: Any) -> Tensor:
+    return slice_helper(variable.value(), entries, variable)
+
+
 # A variable is equal to itself only, so `==` and `!=` stay as they are.
 for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS - {"__eq__", "__ne__"}):
     _overload(_operator)
+setattr(Variable, "__getitem__", _slice)  # noqa: B010  mypy takes an assignment for a generic class

@@ -244,13 +244,13 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
     return _BY_CODE[error_code]
 
 
-def error_code_from_exception_type(kind: type[OpError]) -> int:
+def error_code_from_exception_type(cls: type[OpError]) -> int:
     """The status code of an exception class. Raises KeyError for a class that is not one of the sixteen."""
-    for base in kind.__mro__:
+    for base in cls.__mro__:
         code = _CODE_OF.get(base)
         if code is not None:
             return code
-    raise KeyError(kind)
+    raise KeyError(cls)
 
 
 def status_text(error: OpError) -> str:

@@ -49,7 +49,10 @@ class OperatorNotAllowedInGraphError(TypeError):
 class Tensor:
     """One output of an Operation."""
 
-    __slots__ = ("__weakref__", "_consumers", "_dtype", "_handle_data", "_id", "_shape", "_value_index", "op")
+    # assign: only a slice of a variable has it
+    __slots__ = ("__weakref__", "_consumers", "_dtype", "_handle_data", "_id", "_shape", "_value_index", "assign", "op")
+
+    assign: Callable[..., Any]
 
     # NumPy leaves `array + tensor` to the tensor.
     __array_priority__ = 100

@@ -156,6 +156,18 @@ def constant_value(tensor: Tensor) -> np.ndarray | None:
     return _Search().value(tensor)
 
 
+def get_static_value(tensor: Tensor, partial: bool = False) -> np.ndarray | None:
+    """Return the value of a tensor that is the same in every run, or None where that can't be told cheaply.
+
+    partial: of scalars or vectors packed together, give an object array with None for those that are not known.
+    """
+    known = constant_value(tensor)
+    if known is not None or not partial or tensor.op.type != "Pack" or not tensor.op.inputs:
+        return known
+    values = [constant_value(part) for part in tensor.op.inputs]
+    return np.array(values, dtype=object) if any(value is not None for value in values) else None
+
+
 def constant_value_as_shape(tensor: Tensor) -> Shape:
     """An integer vector tensor read as a shape: unknown elements are None; None when even its length is unknown."""
     return _Search().as_shape(tensor)

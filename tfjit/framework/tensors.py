@@ -460,11 +460,15 @@ def _allowed_types(wanted: DType) -> tuple[type, ...]:
     }[_family(wanted)]
 
 
-def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> Any:
+def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False) -> Any:
     """A tfjit TensorProto of `values`; with `shape`, values that fall short stand alone in the message and repeat when it is read.
+
+    allow_broadcast: only one value may fall short. Raises ValueError with verify_shape, TypeError for other values.
 
     Raises as `make_tensor_array` does.
     """
+    if allow_broadcast and verify_shape:
+        raise ValueError("allow_broadcast and verify_shape are not both allowed.")
     from tfjit.protos import tensor_pb2
 
     descriptor = getattr(values, "DESCRIPTOR", None)
@@ -476,6 +480,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
         fill_proto(proto, frozen(array))
         return proto
     sizes = _sizes(shape)
+    if allow_broadcast and array.shape not in ((), (1,)) and array.size != _count(sizes):
+        raise TypeError(f"Expected Tensor's shape: {sizes}, but got {array.shape}.")
     if verify_shape and array.shape != sizes:
         raise TypeError(f"Expected Tensor's shape: {sizes}, but got {array.shape}.")
     if array.size < _count(sizes):

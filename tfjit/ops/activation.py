@@ -11,6 +11,7 @@ from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.elementwise import add, elementwise_function, erf, multiply, negative, pow, realdiv
 from tfjit.ops.shape_rules import merged, unchanged
+from tfjit.ops.sparse_values import maps_sparse_values
 from tfjit.ops.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
 
 register_op("Elu", inputs=("features: T",), outputs=("activations: T",), attrs=(f"T: {HALF_TO_DOUBLE}",), shape=unchanged)
@@ -48,7 +49,7 @@ register_op(
 register_op("Tanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 register_op("TanhGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
 
-tanh = elementwise_function("tanh", "Tanh", "Hyperbolic tangent.")
+tanh = maps_sparse_values(elementwise_function("tanh", "Tanh", "Hyperbolic tangent."))
 relu = elementwise_function("relu", "Relu", "max(x, 0).")
 relu6 = elementwise_function("relu6", "Relu6", "min(max(x, 0), 6).")
 elu = elementwise_function("elu", "Elu", "x, or e**x - 1 where negative.")

@@ -19,6 +19,7 @@ from tfjit.ops.apply import call, create, tensor
 from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, all_unchanged, fail, scalar, shape_attr, unchanged
+from tfjit.ops.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.type_lists import FLOAT, INDEX, WIDE_SIGNED
 
 
@@ -416,7 +417,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same value as another tensor."""
+    """The same value as another tensor, or as another sparse tensor."""
+    if is_sparse(input):
+        with name_scope(name, "Identity", [input.values]):
+            return type(input)(*(tensor("Identity", None, input=part) for part in (input.indices, input.values, input.dense_shape)))
     return tensor("Identity", name, input=input)
 
 
@@ -425,6 +429,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return list(create("IdentityN", name, input=input).outputs)
 
 
+@maps_sparse_values
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """`input`, taken for a constant by gradients."""
     return tensor("StopGradient", name, input=input)
@@ -457,6 +462,8 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
 
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The shape as an integer vector; a constant where it is fully known."""
+    if is_sparse(input):
+        return tensor("Cast", name, x=input.dense_shape, DstT=as_dtype(out_type))
     value = convert_to_tensor(input)
     known = value.shape_tuple
     if known is not None and None not in known:
@@ -471,6 +478,10 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The number of elements; a constant where it is known."""
+    if is_sparse(input):
+        with name_scope(name, "Size", [input.values]) as scope:
+            sizes = tensor("Cast", None, x=input.dense_shape, DstT=as_dtype(out_type))
+            return tensor("Prod", scope, input=sizes, reduction_indices=[0])
     value = convert_to_tensor(input)
     known = TensorShape(value.shape_tuple).num_elements()
     if known is not None:
@@ -480,6 +491,8 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes; a constant where it is known."""
+    if is_sparse(input):
+        return size(input.dense_shape, name=name)
     value = convert_to_tensor(input)
     if value.shape_tuple is not None:
         return constant(len(value.shape_tuple), dtypes.int32, name=name or "Rank")
@@ -521,9 +534,17 @@ def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> Tensor
     return TensorShape(broadcast_tuples(as_shape(shape_x), as_shape(shape_y)))
 
 
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of one value."""
-    return tensor("Fill", name, dims=dims, value=value)
+register_op("Relayout", inputs=("input: T",), outputs=("output: T",), attrs=("layout: string", "T: type"), shape=unchanged)
+
+
+def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of one value. layout: of a DTensor; there is no kernel that lays a tensor out."""
+    return _laid_out(tensor("Fill", name, dims=dims, value=value), layout)
+
+
+def _laid_out(value: Tensor, layout: Any) -> Tensor:
+    """Return a tensor, or where a DTensor layout is given the Relayout of it."""
+    return value if layout is None else tensor("Relayout", None, input=value, layout=layout.to_string())
 
 
 def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
@@ -544,19 +565,22 @@ def _filled(shape: Any, dtype: Any, name: str, value: Any) -> Tensor:
         return fill(shape, constant(one, dtype), name=scope)
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """A tensor of zeros (False, or empty strings)."""
-    return _filled(shape, dtype, name or "zeros", 0)
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros (False, or empty strings). layout: as of `fill`."""
+    return _laid_out(_filled(shape, dtype, name or "zeros", 0), layout)
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """A tensor of ones."""
-    return _filled(shape, dtype, name or "ones", 1)
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of ones. layout: as of `fill`."""
+    return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
 
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Zeros of the shape, and unless said otherwise the dtype, of a tensor."""
-    with name_scope(name, "zeros_like", [tensor]) as scope:
+    with name_scope(name, "zeros_like", [tensor.values if is_sparse(tensor) else tensor]) as scope:
+        if is_sparse(tensor):
+            sizes = tensor.shape if tensor.shape.is_fully_defined() else tensor.dense_shape
+            return zeros(sizes, dtype or tensor.dtype, name=scope)
         value = convert_to_tensor(tensor, name="tensor")
         wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
         known = value.shape_tuple
@@ -602,9 +626,43 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
     return tensor("Cast", None, x=value, DstT=dtype)
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
-    """`num` evenly spaced values from start to stop, both included."""
-    return tensor("LinSpace", name, start=start, stop=stop, num=num)
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+    """`num` evenly spaced values from start to stop, both included, along a new axis of the shape they broadcast to.
+
+    Integers become floats.
+    """
+    with name_scope(name, "linspace", [start, stop]):
+        first = convert_to_tensor(start, name="start")
+        last = convert_to_tensor(stop, name="stop", dtype=first.dtype.base_dtype)
+        count = convert_to_tensor(num, name="num")
+        kind = first.dtype.base_dtype
+        if not (kind.is_floating or kind.is_complex):
+            kind = dtypes.float64 if kind.size >= 4 else dtypes.float32
+            first, last = _cast(first, kind), _cast(last, kind)
+        common = tensor("BroadcastArgs", None, s0=shape(first), s1=shape(last))
+        first, last = (expand_dims(broadcast_to(end, common), axis) for end in (first, last))
+        return _spaced(first, last, count, axis, kind)
+
+
+def _spaced(first: Tensor, last: Tensor, count: Tensor, axis: int, kind: Any) -> Tensor:
+    """Return the values between two tensors that have size 1 along `axis`; the last one is exact."""
+    one = constant(1, count.dtype)
+    steps = tensor("Maximum", None, x=tensor("Sub", None, x=count, y=one), y=one)
+    delta = tensor("RealDiv", None, x=tensor("Sub", None, x=last, y=first), y=_cast(steps, kind))
+    zero = constant(0, count.dtype)
+    places = tensor("Range", None, start=zero, limit=count, delta=one)
+    known = first.shape.rank
+    if known is not None:
+        sizes: Any = [-1 if i == axis % known else 1 for i in builtins.range(known)]
+    else:
+        rank = tensor("Rank", None, input=first)
+        place = constant(axis, dtypes.int32) if axis >= 0 else tensor("AddV2", None, x=rank, y=axis)
+        is_axis = tensor("Equal", None, x=place, y=tensor("Range", None, start=0, limit=rank, delta=1))
+        sizes = tensor("SelectV2", None, condition=is_axis, t=-1, e=1)
+    row = tensor("Reshape", None, tensor=places, shape=sizes)
+    between = tensor("AddV2", None, x=first, y=tensor("Mul", None, x=delta, y=_cast(row, kind)))
+    at_end = tensor("LogicalAnd", None, x=tensor("Equal", None, x=row, y=steps), y=tensor("Greater", None, x=count, y=one))
+    return tensor("SelectV2", None, condition=at_end, t=last, e=between)
 
 
 lin_space = linspace
@@ -668,8 +726,8 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
         else:
             short = tensor("Minimum", None, x=num_rows, y=columns)
             front = convert_to_tensor([] if batch_shape is None else batch_shape, dtype=dtypes.int32, name="shape")
-            diagonal = tensor("ConcatV2", "concat", values=[front, tensor("Pack", "concat/values_1/", values=[short], axis=0)], axis=0)
-            full = None if square else tensor("ConcatV2", "concat", values=[front, convert_to_tensor([num_rows, columns])], axis=0)
+            diagonal = tensor("ConcatV2", "concat", values=[front, [short]], axis=0)
+            full = None if square else tensor("ConcatV2", "concat", values=[front, [num_rows, columns]], axis=0)
         ones_there = ones(diagonal, dtype=dtype)
         if square:
             padding = convert_to_tensor(0, dtype=dtype, name="diag/padding_value")

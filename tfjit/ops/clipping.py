@@ -8,6 +8,7 @@ from tfjit.framework.default_graph import name_scope
 from tfjit.framework.operation import Tensor
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
+from tfjit.ops.reduction import axes_or_all
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
@@ -23,8 +24,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     """`t` scaled down to an L2 norm of at most clip_norm."""
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t, name="t")
-        axes = list(range(values.shape.rank or 0)) if axes is None else axes
-        total = tensor("Sum", None, input=tensor("Mul", None, x=values, y=values), reduction_indices=axes, keep_dims=True)
+        squares = tensor("Mul", None, x=values, y=values)
+        total = tensor("Sum", None, input=squares, reduction_indices=axes_or_all(values, axes), keep_dims=True)
         some = tensor("Greater", None, x=total, y=convert_to_tensor(0, total.dtype.base_dtype))
         safe = tensor("Select", None, condition=some, t=total, e=tensor("OnesLike", None, x=total))
         norm = tensor("Select", None, condition=some, t=tensor("Sqrt", None, x=safe), e=total)

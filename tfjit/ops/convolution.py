@@ -12,6 +12,7 @@ from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.layer_shapes import mirrored_conv
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, same_as_input, unchanged
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
 
@@ -527,16 +528,18 @@ def conv2d_backprop_filter(
 
 def conv2d_backprop_input(
     input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
-    strides: Any,
-    padding: Any,
+    filter: Any = None,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
+    filters: Any = None,
 ) -> Tensor:
     """The gradient of `conv2d` by its input."""
+    filter = renamed(filters, filter, "filters", "filter")
     first = data_format == "NCHW"
     padding, explicit = _padding(padding, first)
     return tensor(
@@ -567,7 +570,7 @@ def conv2d_transpose(
     dilations: Any = None,
 ) -> Tensor:
     """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape."""
-    value, filter = input if value is None else value, filters if filter is None else filter
+    value, filter = renamed(input, value, "input", "value"), renamed(filters, filter, "filters", "filter")
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
         first = data_format == "NCHW"
         spread = _sequence(1 if dilations is None else dilations, 2, first, "dilations")
@@ -575,18 +578,63 @@ def conv2d_transpose(
         return conv2d_backprop_input(output_shape, filter, value, steps, padding, data_format=data_format, dilations=spread, name=scope)
 
 
-def conv1d(value: Any, filters: Any, stride: int, padding: str, data_format: str = "NWC", name: str | None = None) -> Tensor:
-    """value [batch, in_w, in_c], filters [k_w, in_c, out_c] -> [batch, out_w, out_c]."""
+def conv1d(
+    value: Any = None,
+    filters: Any = None,
+    stride: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool | None = None,
+    data_format: str | None = None,
+    name: str | None = None,
+    input: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """value [..., batch, in_w, in_c], filters [k_w, in_c, out_c] -> [..., batch, out_w, out_c]."""
+    value = renamed(input, value, "input", "value")
     with name_scope(name, "conv1d", [value, filters]) as scope:
-        if data_format not in ("NWC", "NHWC", "NCW", "NCHW"):
+        if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
             raise ValueError(f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}")
         first = data_format in ("NCW", "NCHW")
-        axis = 2 if first else 1
+        value = convert_to_tensor(value, name="value")
+        batches: Tensor | None = None
+        if value.shape.rank is not None and value.shape.rank > 3:
+            value, batches = _rows_of_batches(value, 2)
+        axis = -2 if first else -3
+        strides = [1, *_sequence(1 if stride is None else stride, 1, first, "stride")]
+        spread = [1, *_sequence(1 if dilations is None else dilations, 1, first, "dilations")]
+        if first:
+            strides, spread = ([v[0], v[2], v[1], v[3]] for v in (strides, spread))
+        else:
+            strides, spread = ([v[1], v[0], *v[2:]] for v in (strides, spread))
         wide = tensor("ExpandDims", None, input=value, dim=axis)
-        kernel = tensor("ExpandDims", None, input=filters, dim=0)
-        strides = [1, 1, 1, stride] if first else [1, 1, stride, 1]
-        out = conv2d(wide, kernel, strides, padding, data_format="NCHW" if first else "NHWC")
-        return tensor("Squeeze", scope, input=out, squeeze_dims=[axis])
+        out = tensor(
+            "Conv2D",
+            None,
+            input=wide,
+            filter=tensor("ExpandDims", None, input=filters, dim=0),
+            strides=strides,
+            padding=padding,
+            use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
+            data_format="NCHW" if first else "NHWC",
+            dilations=spread,
+        )
+        if batches is None:
+            return tensor("Squeeze", scope, input=out, squeeze_dims=[axis])
+        return _batches_of_rows(tensor("Squeeze", None, input=out, squeeze_dims=[axis]), batches, scope)
+
+
+def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
+    """Return value [..., batch, *inner] with one batch axis, and the sizes of those it had."""
+    sizes = tensor("Shape", None, input=value)
+    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1)
+    inner = tensor("StridedSlice", None, input=sizes, begin=[-inner_rank], end=[0], strides=[1], end_mask=1)
+    return tensor("Reshape", None, tensor=value, shape=tensor("ConcatV2", None, values=[[-1], inner], axis=0)), outer
+
+
+def _batches_of_rows(value: Tensor, batches: Tensor, name: str) -> Tensor:
+    """Undo `_rows_of_batches` for what was computed of its result."""
+    inner = tensor("StridedSlice", None, input=tensor("Shape", None, input=value), begin=[1], end=[0], strides=[1], end_mask=1)
+    return tensor("Reshape", name, tensor=value, shape=tensor("ConcatV2", None, values=[batches, inner], axis=0))
 
 
 def conv3d(
@@ -684,25 +732,48 @@ def convolution(
     dilation_rate: Any = None,
     name: str | None = None,
     data_format: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
 ) -> Tensor:
-    """A convolution of one, two or three spatial axes, as the input's rank says. Raises ValueError for unknown rank."""
+    """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the input, says.
+
+    Raises ValueError when neither rank is known.
+    """
+    filter = convert_to_tensor(renamed(filters, filter, "filters", "filter"), name="filter")
+    dilation_rate = renamed(dilations, dilation_rate, "dilations", "dilation_rate")
     value = convert_to_tensor(input)
-    rank = value.shape.rank
+    rank = value.shape.rank if filter.shape.rank is None else filter.shape.rank
     if rank not in (3, 4, 5):
-        raise ValueError(f"convolution needs an input of rank 3, 4 or 5, got {rank}")
+        raise ValueError(
+            "convolution needs an input and a filter of rank 3, 4 or 5, one of them known. "
+            f"Received: input.shape={value.shape} and filter.shape={filter.shape}"
+        )
     first = data_format is not None and data_format.startswith("NC")
     n = rank - 2
     strides = _sequence(1 if strides is None else strides, n, first, "strides")
     dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
     if n == 1:
-        if dilations != [1, 1, 1]:
-            raise NotImplementedError("dilated one-dimensional convolution")
-        return conv1d(value, filter, strides[2 if first else 1], padding, data_format or "NWC", name=name or "convolution")
+        return conv1d(value, filter, strides, padding, data_format=data_format, name=name or "convolution", dilations=dilations)
+    if value.shape.rank is not None and value.shape.rank > rank:
+        rows, batches = _rows_of_batches(value, n + 1)
+        made = convolution(rows, filter, padding, strides, dilations, None, data_format)
+        return _batches_of_rows(made, batches, name or "convolution")
     if n == 2:
         return conv2d(value, filter, strides, padding, data_format=data_format or "NHWC", dilations=dilations, name=name or "convolution")
     return conv3d(value, filter, strides, padding, data_format or "NDHWC", dilations, name=name or "convolution")
 
 
-def dilation2d(input: Any, filter: Any, strides: Sequence[int], rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
+def dilation2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    rates: Any = None,
+    padding: Any = None,
+    name: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
     """Greyscale dilation: the largest of input + filter in each window."""
+    filter = renamed(filters, filter, "filters", "filter")
+    rates = renamed(dilations, rates, "dilations", "rates")
     return tensor("Dilation2D", name, input=input, filter=filter, strides=list(strides), rates=list(rates), padding=padding)

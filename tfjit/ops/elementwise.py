@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 from tfjit.framework import dtypes
@@ -16,6 +17,7 @@ from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
+from tfjit.ops.sparse_values import is_sparse, maps_sparse_values
 from tfjit.ops.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, INTEGER, SIGNED, WIDE_SIGNED
 
 
@@ -341,15 +343,18 @@ register_op("Zeta", inputs=("x: T", "q: T"), outputs=("z: T",), attrs=("T: {floa
 def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     """A public function whose arguments are the op's inputs and numeric attrs, in the op's order."""
 
+    names = [arg.name for arg in registry.require(op_type).inputs]
+
     def function(*args: Any, name: str | None = None, **keywords: Any) -> Tensor:
-        op_def = registry.require(op_type)
-        names = [arg.name for arg in op_def.inputs]
         if len(args) == len(names) + 1 and (args[-1] is None or isinstance(args[-1], str)):
             *args, name = args  # type: ignore[assignment]
         if len(args) > len(names):
             raise TypeError(f"{public}() takes {len(names)} tensors ({', '.join(names)}), got {len(args)}")
         return create(op_type, name, **dict(zip(names, args)), **keywords).outputs[0]
 
+    parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    parameters.append(Parameter("name", Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = public
     function.__doc__ = f"{text} ({op_type})"
     return function
@@ -364,23 +369,23 @@ atan2 = elementwise_function("atan2", "Atan2", "Angle of the point (x, y), given
 atanh = elementwise_function("atanh", "Atanh", "Inverse hyperbolic tangent.")
 cos = elementwise_function("cos", "Cos", "Cosine.")
 cosh = elementwise_function("cosh", "Cosh", "Hyperbolic cosine.")
-sin = elementwise_function("sin", "Sin", "Sine.")
+sin = maps_sparse_values(elementwise_function("sin", "Sin", "Sine."))
 sinh = elementwise_function("sinh", "Sinh", "Hyperbolic sine.")
 tan = elementwise_function("tan", "Tan", "Tangent.")
 exp = elementwise_function("exp", "Exp", "e**x.")
 expm1 = elementwise_function("expm1", "Expm1", "e**x - 1, exact near 0.")
 log = elementwise_function("log", "Log", "Natural logarithm.")
 log1p = elementwise_function("log1p", "Log1p", "log(1 + x), exact near 0.")
-sqrt = elementwise_function("sqrt", "Sqrt", "Square root.")
+sqrt = maps_sparse_values(elementwise_function("sqrt", "Sqrt", "Square root."))
 rsqrt = elementwise_function("rsqrt", "Rsqrt", "1 / sqrt(x).")
-square = elementwise_function("square", "Square", "x * x.")
+square = maps_sparse_values(elementwise_function("square", "Square", "x * x."))
 reciprocal = elementwise_function("reciprocal", "Reciprocal", "1 / x.")
-negative = elementwise_function("negative", "Neg", "-x.")
-sign = elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers.")
+negative = maps_sparse_values(elementwise_function("negative", "Neg", "-x."))
+sign = maps_sparse_values(elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers."))
 floor = elementwise_function("floor", "Floor", "The next integer below.")
 ceil = elementwise_function("ceil", "Ceil", "The next integer above.")
 rint = elementwise_function("rint", "Rint", "The nearest integer, halves to even.")
-erf = elementwise_function("erf", "Erf", "Error function.")
+erf = maps_sparse_values(elementwise_function("erf", "Erf", "Error function."))
 erfc = elementwise_function("erfc", "Erfc", "1 - erf(x).")
 erfinv = elementwise_function("erfinv", "Erfinv", "Inverse of the error function.")
 ndtri = elementwise_function("ndtri", "Ndtri", "Inverse of the normal distribution function.")
@@ -392,9 +397,13 @@ betainc = elementwise_function("betainc", "Betainc", "Regularised incomplete bet
 igamma = elementwise_function("igamma", "Igamma", "Regularised lower incomplete gamma function.")
 igammac = elementwise_function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
 bessel_i0 = elementwise_function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
-bessel_i0e = elementwise_function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+bessel_i0e = maps_sparse_values(
+    elementwise_function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+)
 bessel_i1 = elementwise_function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
-bessel_i1e = elementwise_function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+bessel_i1e = maps_sparse_values(
+    elementwise_function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+)
 bessel_j0 = elementwise_function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
 bessel_j1 = elementwise_function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
 bessel_k0 = elementwise_function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
@@ -487,6 +496,7 @@ def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
         return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
 
 
+@maps_sparse_values
 def abs(x: Any, name: str | None = None) -> Tensor:
     """|x|; real for complex numbers."""
     with name_scope(name, "Abs", [x]) as scope:
@@ -511,6 +521,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
+@maps_sparse_values
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`x` as another dtype; the tensor itself where it has it."""
     wanted = as_dtype(dtype).base_dtype
@@ -595,7 +606,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     return tensor("Conj", name, input=value) if value.dtype.is_complex else value
 
 
-_AS_FLOAT = {
+AS_FLOAT = {
     dtypes.uint8: dtypes.float32,
     dtypes.int8: dtypes.float32,
     dtypes.uint16: dtypes.float32,
@@ -615,13 +626,19 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         kind = x.dtype.base_dtype
         if kind is not y.dtype.base_dtype:
             raise TypeError(f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}.")
-        wide = _AS_FLOAT.get(kind)
+        wide = AS_FLOAT.get(kind)
         if wide is not None:
             x, y = cast(x, wide), cast(y, wide)
         return tensor("RealDiv", scope, x=x, y=y)
 
 
-divide = truediv
+def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y as Python's operator has it; integers as floats. x may be sparse."""
+    if is_sparse(x):
+        with name_scope(name, "truediv", [y]):
+            quotient: Tensor = x / y
+            return quotient
+    return truediv(x, y, name)
 
 
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from tfjit.framework import py_functions
@@ -246,6 +247,25 @@ def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: b
     return outputs[0] if outputs else operation
 
 
-def numpy_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
-    """The same as `py_func`."""
-    return py_func(func, inp, Tout, stateful, name)
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """The same as `py_func`; without a function, a decorator of one that is then called with tensors.
+
+    Raises TypeError without Tout, and for inputs without a function.
+    """
+    if Tout is None:
+        raise TypeError("Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, too.")
+    if func is not None:
+        return py_func(func, [] if inp is None else inp, Tout, stateful, name)
+    if inp is not None:
+        raise TypeError("Don't set the `inp` argument when using numpy_function as a decorator.")
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        return wraps(function)(lambda *args: py_func(function, args, Tout, stateful, name))
+
+    return decorator

@@ -123,23 +123,38 @@ def _graph_of(values: Sequence[Tensor]) -> Any:
     return building(graph)
 
 
-def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[Tensor]:
-    """The second derivatives of the sum of ys by each x, of shape [*x.shape, *x.shape]; x has rank 1 or more.
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Tensor]:
+    """The second derivatives of the sum of ys by each x, of shape [*x.shape, *x.shape].
 
-    options: as for `gradients`. Raises ValueError where no y depends on an x or x's size is not known.
+    Options as for `gradients`. An x of unknown size is gone through by a loop. Raises ValueError where no y depends on an x.
     """
     from tfjit.ops.array import reshape, shape
     from tfjit.ops.movement import concat, stack
 
+    options: dict[str, Any] = {
+        "colocate_gradients_with_ops": colocate_gradients_with_ops,
+        "gate_gradients": gate_gradients,
+        "aggregation_method": aggregation_method,
+    }
     sources = _tensors(xs)
     found = []
     graph = sources[0].graph if sources else get_default_graph()
     with building(graph) as graph, graph.name_scope(name):
         for gradient, x in zip(gradients(ys, sources, **options), sources, strict=True):
             size = x.shape.num_elements()
-            if gradient is None or size is None:
-                raise ValueError(f"hessians: {x.name} " + ("has no gradient" if gradient is None else "has an unknown size"))
+            if gradient is None:
+                raise ValueError(f"hessians: {x.name} has no gradient")
             flat = reshape(convert_to_tensor(gradient), [-1])
+            if size is None:
+                found.append(reshape(_rows_of_hessian(flat, x, options), concat([shape(x), shape(x)], 0)))
+                continue
             zero = [raw.ZerosLike(x=x)]
             rows = [(gradients(flat[i], x, **options)[0] if size else None) for i in range(size)]
             rows = [zero[0] if row is None else row for row in rows]
@@ -147,10 +162,29 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **options: Any) -> list[T
     return found
 
 
-def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
+    """Return the gradients of each element of a vector by x, stacked, from a loop of as many iterations."""
+    from tfjit.ops.loops import while_loop
+    from tfjit.ops.tensor_arrays import TensorArray
+
+    count = raw.Size(input=gradient)
+
+    def step(i: Tensor, rows: TensorArray) -> tuple[Tensor, TensorArray]:
+        row = gradients(gradient[i], x, **options)[0]
+        return i + 1, rows.write(i, raw.ZerosLike(x=x) if row is None else row)
+
+    rows = TensorArray(x.dtype.base_dtype, count)
+    _, rows = while_loop(lambda i, _: raw.Less(x=i, y=count), step, [convert_to_tensor(0), rows])
+    return rows.stack()
+
+
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """A decorator: `f(*tensors)` returns `(outputs, gradient)`, and `gradient(*output_gradients)` is what `gradients` uses instead
     of differentiating what it did. outputs: a tensor or list; the gradient function returns one gradient for each input.
+    `custom_gradient()` is the decorator, too.
     """
+    if f is None:
+        return custom_gradient
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         inputs = [convert_to_tensor(arg) for arg in args]

@@ -92,7 +92,8 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
 def _gather_nd(op: Operation, grad: Tensor) -> Any:
     params, indices = op.inputs
     shape = raw.Shape(input=params, out_type=indices.dtype.base_dtype)
-    return raw.ScatterNd(indices=indices, updates=grad, shape=shape), None
+    policy = op.get_attr("bad_indices_policy")
+    return raw.ScatterNd(indices=indices, updates=grad, shape=shape, bad_indices_policy=policy), None
 
 
 @RegisterGradient("ScatterNd")

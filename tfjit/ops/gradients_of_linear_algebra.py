@@ -28,6 +28,28 @@ def _matmul(op: Operation, grad: Tensor) -> Any:
     return product(b, grad, True, True), product(grad, a, True, True)
 
 
+@RegisterGradient("SparseMatMul")
+def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
+    """As of MatMul, with the hints of the operands; a gradient behind a Relu counts as sparse."""
+    a, b = op.inputs
+    hints = {a.ref(): op.get_attr("a_is_sparse"), b.ref(): op.get_attr("b_is_sparse"), grad.ref(): grad.op.type == "ReluGrad"}
+
+    def product(x: Tensor, y: Tensor, wanted: Any, tx: bool = False, ty: bool = False) -> Tensor:
+        options = {"a_is_sparse": hints[x.ref()], "b_is_sparse": hints[y.ref()], "transpose_a": tx, "transpose_b": ty}
+        made = raw.SparseMatMul(a=x, b=y, **options)
+        return made if made.dtype.base_dtype is wanted else raw.Cast(x=made, DstT=wanted)
+
+    kinds = a.dtype.base_dtype, b.dtype.base_dtype
+    turned = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+    if turned == (False, False):
+        return product(grad, b, kinds[0], ty=True), product(a, grad, kinds[1], tx=True)
+    if turned == (False, True):
+        return product(grad, b, kinds[0]), product(grad, a, kinds[1], tx=True)
+    if turned == (True, False):
+        return product(b, grad, kinds[0], ty=True), product(a, grad, kinds[1])
+    return product(b, grad, kinds[0], True, True), product(grad, a, kinds[1], True, True)
+
+
 def _batch_products(op: Operation, grad: Tensor) -> tuple[Tensor, Tensor]:
     x, y = op.inputs
     adjoint = op.get_attr("adj_x"), op.get_attr("adj_y")

@@ -212,6 +212,11 @@ def _atan2(op: Operation, grad: Tensor) -> Any:
     return both(op, x * over, -y * over)
 
 
+@RegisterGradient("NextAfter")
+def _next_after(op: Operation, grad: Tensor) -> Any:
+    return both(op, grad, raw.ZerosLike(x=grad))
+
+
 @RegisterGradient("Igamma")
 def _igamma(op: Operation, grad: Tensor) -> Any:
     a, x = op.inputs
@@ -364,6 +369,6 @@ def _softplus_grad(op: Operation, grad: Tensor) -> Any:
 for _op_type in (
     *("Floor", "Ceil", "Round", "Rint", "FloorDiv", "TruncateDiv", "TruncateMod", "Mod", "StopGradient", "ApproximateEqual"),
     *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot"),
-    *("IsFinite", "IsInf", "IsNan", "Bitcast", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Invert", "LeftShift", "RightShift", "NextAfter"),
+    *("IsFinite", "IsInf", "IsNan", "Bitcast", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Invert", "LeftShift", "RightShift"),
 ):
     NotDifferentiable(_op_type)

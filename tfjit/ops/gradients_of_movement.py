@@ -67,13 +67,7 @@ def _pad(op: Operation, grad: Tensor) -> Any:
     before = raw.Slice(input=paddings, begin=convert_to_tensor([0, 0]), size=raw.Pack(values=[rank, convert_to_tensor(1)]))
     begin = raw.Cast(x=raw.Reshape(tensor=before, shape=convert_to_tensor([-1])), DstT=dtypes.int32)
     gradient = raw.Slice(input=grad, begin=begin, size=raw.Shape(input=x))
-    if len(op.inputs) == 2:
-        return gradient, None
-    return gradient, None, _sum_all(grad) - _sum_all(gradient)
-
-
-def _sum_all(x: Tensor) -> Tensor:
-    return raw.Sum(input=x, reduction_indices=raw.Range(start=0, limit=raw.Rank(input=x), delta=1))
+    return gradient, *[None] * (len(op.inputs) - 1)
 
 
 @RegisterGradient("MirrorPad")

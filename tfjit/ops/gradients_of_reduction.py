@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.framework import dtypes
-from tfjit.framework.gradient_registry import NotDifferentiable, RegisterGradient
+from tfjit.framework.gradient_registry import NotDifferentiable, RegisterGradient, register
+from tfjit.framework.indexed_slices import IndexedSlices
 from tfjit.framework.operation import Operation, Tensor
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.convert import convert_to_tensor
@@ -147,23 +148,31 @@ def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Any:
     return raw.SelectV2(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None, None
 
 
+def _sparse_segments(op: Operation, grad: Tensor) -> Any:
+    """Return the gradient of rows that segments were made of: dense, or IndexedSlices where the node asks for them."""
+    x, indices, ids = op.inputs[:3]
+    kind = op.type.removesuffix("WithNumSegments")
+    rows = raw.Shape(input=x)[0]
+    rest = [None] * (len(op.inputs) - 1)
+    if op.get_attr("sparse_gradient"):
+        made = getattr(raw, f"{kind}GradV2")(grad=grad, indices=indices, segment_ids=ids, dense_output_dim0=rows)
+        return IndexedSlices(made[0], made[1], raw.Shape(input=x)), *rest
+    return getattr(raw, f"{kind}Grad")(grad=grad, indices=indices, segment_ids=ids, output_dim0=rows), *rest
+
+
+for _op_type in ("SparseSegmentMean", "SparseSegmentSqrtN"):
+    register(_op_type, _sparse_segments)
+for _op_type in ("SparseSegmentSumWithNumSegments", "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments"):
+    register(_op_type, _sparse_segments)
+
+
 @RegisterGradient("SparseSegmentSum")
 def _sparse_segment_sum(op: Operation, grad: Tensor) -> Any:
+    if op.get_attr("sparse_gradient"):
+        return _sparse_segments(op, grad)
     x, indices, ids = op.inputs
     rows = raw.GatherV2(params=grad, indices=ids, axis=0)
     return raw.UnsortedSegmentSum(data=rows, segment_ids=indices, num_segments=raw.Shape(input=x)[0]), None, None
-
-
-@RegisterGradient("SparseSegmentMean")
-def _sparse_segment_mean(op: Operation, grad: Tensor) -> Any:
-    x, indices, ids = op.inputs
-    return raw.SparseSegmentMeanGrad(grad=grad, indices=indices, segment_ids=ids, output_dim0=raw.Shape(input=x)[0]), None, None
-
-
-@RegisterGradient("SparseSegmentSqrtN")
-def _sparse_segment_sqrt_n(op: Operation, grad: Tensor) -> Any:
-    x, indices, ids = op.inputs
-    return raw.SparseSegmentSqrtNGrad(grad=grad, indices=indices, segment_ids=ids, output_dim0=raw.Shape(input=x)[0]), None, None
 
 
 for _op_type in ("All", "Any", "ArgMax", "ArgMin", "Bincount", "HistogramFixedWidth", "Bucketize"):

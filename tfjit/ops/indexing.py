@@ -409,16 +409,46 @@ def gather(
     return tensor("GatherV2", name, params=params, indices=indices, axis=axis, batch_dims=batch_dims)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
-    """Elements or slices of `params` by index vectors. Raises NotImplementedError for batch_dims."""
-    if batch_dims:
-        raise NotImplementedError("gather_nd with batch_dims")
-    return tensor("GatherNd", name, params=params, indices=indices)
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0, bad_indices_policy: str = "") -> Tensor:
+    """Elements or slices of `params` by index vectors, in each of the batches of the first `batch_dims` axes.
+
+    bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an index outside gives zero.
+    """
+    if isinstance(batch_dims, int) and batch_dims == 0:
+        return tensor("GatherNd", name, params=params, indices=indices, bad_indices_policy=bad_indices_policy)
+    with name_scope(name, "BatchGatherND", [params, indices]):
+        places = _with_batch_places(convert_to_tensor(indices, name="indices"), batch_dims)
+        return tensor("GatherNd", None, params=params, indices=places, bad_indices_policy=bad_indices_policy)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A tensor of zeros with `updates` added at index vectors."""
-    return tensor("ScatterNd", name, indices=indices, updates=updates, shape=shape)
+def _with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
+    """Return index vectors that begin with the place of their batch. Raises ValueError for an unknown rank of indices."""
+    rank = indices.shape.rank
+    if rank is None:
+        raise ValueError("gather_nd with batch_dims needs indices of known rank")
+    if not 0 <= batch_dims < rank:
+        raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}")
+    kind = indices.dtype.base_dtype
+    sizes = tensor("Shape", None, input=indices, out_type=kind if kind is dtypes.int64 else dtypes.int32)
+    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
+    full = tensor("ConcatV2", None, values=[outer, [1]], axis=0)
+    columns = []
+    for axis in range(batch_dims):
+        size = tensor("StridedSlice", None, input=sizes, begin=[axis], end=[axis + 1], strides=[1], shrink_axis_mask=1)
+        zero = tensor("ZerosLike", None, x=size)
+        places = tensor("Range", None, start=zero, limit=size, delta=tensor("OnesLike", None, x=size))
+        shape = [-1 if i == axis else 1 for i in range(rank)]
+        column = tensor("BroadcastTo", None, input=tensor("Reshape", None, tensor=places, shape=shape), shape=full)
+        columns.append(column if column.dtype.base_dtype is kind else tensor("Cast", None, x=column, DstT=kind))
+    return tensor("ConcatV2", None, values=[*columns, indices], axis=-1)
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+    """A tensor of zeros with `updates` added at index vectors.
+
+    bad_indices_policy: "ERROR" (as "" and "DEFAULT"), or "IGNORE": an update outside is left out.
+    """
+    return tensor("ScatterNd", name, indices=indices, updates=updates, shape=shape, bad_indices_policy=bad_indices_policy)
 
 
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
@@ -426,24 +456,24 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     return call("TensorScatterUpdate", name, tensor=tensor, indices=indices, updates=updates)
 
 
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` added at index vectors."""
-    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates)
+    return call("TensorScatterAdd", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with `updates` subtracted at index vectors."""
-    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates)
+    return call("TensorScatterSub", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with the larger of old value and update at index vectors."""
-    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates)
+    return call("TensorScatterMax", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """A copy of `tensor` with the smaller of old value and update at index vectors."""
-    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates)
+    return call("TensorScatterMin", name, tensor=tensor, indices=indices, updates=updates, bad_indices_policy=bad_indices_policy)
 
 
 tensor_scatter_update = tensor_scatter_nd_update

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjit.framework.default_graph import name_scope
+from tfjit.framework import dtypes
+from tfjit.framework.default_graph import control_dependencies, name_scope
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.operation import Tensor
+from tfjit.framework.operation import Operation, Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
-from tfjit.ops.shape_rules import Shapes, fail, scalar
+from tfjit.ops.renamed import renamed
+from tfjit.ops.shape_rules import Shapes, fail, product, scalar
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
 
 
@@ -75,74 +77,139 @@ register_op(
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: int | None = None
+    labels: Any = None,
+    logits: Any = None,
+    dim: int = -1,
+    name: str | None = None,
+    axis: int | None = None,
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both. Raises ValueError when one is missing."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
-    axis = dim if axis is None else axis
-    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
-        logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, name="labels", dtype=logits.dtype.base_dtype)
-        rank = logits.shape.rank
-        if rank is None:
-            raise ValueError("softmax_cross_entropy_with_logits needs logits of known rank")
-        if axis not in (-1, rank - 1):
-            order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
-            logits, labels = (tensor("Transpose", None, x=t, perm=order) for t in (logits, labels))
-        if rank == 2:
-            return create("SoftmaxCrossEntropyWithLogits", scope, features=logits, labels=labels).outputs[0]
-        sizes = tensor("Shape", None, input=logits)
-        classes = tensor("StridedSlice", None, input=sizes, begin=[rank - 1], end=[rank], strides=[1])
-        flat = tensor("ConcatV2", None, values=[[-1], classes], axis=0)
-        rows = [tensor("Reshape", None, tensor=t, shape=flat) for t in (logits, labels)]
-        loss = create("SoftmaxCrossEntropyWithLogits", None, features=rows[0], labels=rows[1]).outputs[0]
-        outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[rank - 1], strides=[1])
-        out = tensor("Reshape", scope, tensor=loss, shape=outer)
-        out.set_shape(logits.shape[:-1])
-        return out
+    """labels, logits [..., classes] -> loss [...]; gradients reach the logits alone. Raises ValueError when one is missing."""
+    axis = renamed(axis, None if dim == -1 else dim, "axis", "dim")
+    _need_both("softmax_cross_entropy_with_logits", labels, logits)
+    with name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as scope:
+        fixed = tensor("StopGradient", "labels_stop_gradient", input=convert_to_tensor(labels))
+        return softmax_cross_entropy_with_logits_v2(fixed, logits, axis, name=scope)
 
 
 def softmax_cross_entropy_with_logits_v2(
     labels: Any, logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """labels, logits [..., classes] -> loss [...]; gradients reach both."""
-    axis = dim if axis is None else axis
-    return softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=-1 if axis is None else axis, name=name)
+    """labels, logits [..., classes] -> loss [...]; gradients reach both. Half floats are summed in float32."""
+    axis = renamed(axis, dim, "axis", "dim")
+    axis = -1 if axis is None else axis
+    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
+        given = convert_to_tensor(logits, name="logits")
+        logits, narrow = _precise(given)
+        labels = convert_to_tensor(labels, name="labels")
+        if labels.dtype.base_dtype is not logits.dtype.base_dtype:
+            labels = tensor("Cast", None, x=labels, DstT=logits.dtype.base_dtype)
+        rank = logits.shape.rank
+        if rank is not None and not -rank <= axis < rank:
+            raise ValueError(f"`axis` = {axis} is not in range [{-rank}, {rank}) of logits.shape={logits.shape}")
+        if axis != -1 and axis + 1 != rank:
+            logits, labels = (_axis_last(t, axis) for t in (logits, labels))
+        if rank == 2:
+            loss = create("SoftmaxCrossEntropyWithLogits", None if narrow else scope, features=logits, labels=labels).outputs[0]
+        else:
+            sizes = tensor("Shape", None, input=logits)
+            rows = [_rows(t) for t in (logits, labels)]
+            loss = create("SoftmaxCrossEntropyWithLogits", None, features=rows[0], labels=rows[1]).outputs[0]
+            outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
+            loss = tensor("Reshape", None if narrow else scope, tensor=loss, shape=outer)
+        if rank is not None:
+            known = given.shape_tuple or ()
+            place = axis % rank
+            loss.set_shape((*known[:place], *known[place + 1 :]))
+        return tensor("Cast", scope, x=loss, DstT=given.dtype.base_dtype) if narrow else loss
+
+
+def _need_both(function: str, labels: Any, logits: Any) -> None:
+    """Raise ValueError unless labels and logits are given."""
+    if labels is None or logits is None:
+        raise ValueError(f"Both `labels` and `logits` must be provided for {function}. Received: labels={labels} and logits={logits}")
+
+
+def _precise(logits: Tensor) -> tuple[Tensor, bool]:
+    """Return half floats as float32, and whether they were."""
+    if logits.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16):
+        return logits, False
+    return tensor("Cast", None, x=logits, DstT=dtypes.float32), True
+
+
+def _axis_last(x: Tensor, axis: int) -> Tensor:
+    """Return x with an axis moved behind the others."""
+    rank = x.shape.rank
+    if rank is not None:
+        place = axis % rank
+        return tensor("Transpose", None, x=x, perm=[*range(place), *range(place + 1, rank), place])
+    size = tensor("Rank", None, input=x)
+    start: Any = axis if axis >= 0 else tensor("AddV2", None, x=size, y=axis)
+    behind = tensor("AddV2", None, x=start, y=1)
+    before = tensor("Range", None, start=0, limit=start, delta=1)
+    after = tensor("Range", None, start=behind, limit=size, delta=1)
+    own = tensor("Pack", None, values=[start])
+    return tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=[before, after, own], axis=0))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Return x [..., classes] as [rows, classes]."""
+    sizes = tensor("Shape", None, input=x)
+    classes = tensor("StridedSlice", None, input=sizes, begin=[-1], end=[0], strides=[1], end_mask=1)
+    rows = tensor("Reshape", None, tensor=x, shape=tensor("ConcatV2", None, values=[[-1], classes], axis=0))
+    known = x.shape_tuple
+    if known is not None:
+        rows.set_shape((product(known[:-1]), known[-1]))
+    return rows
 
 
 def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """labels [...] of class numbers, logits [..., classes] -> loss [...]. Raises ValueError for ranks that don't fit."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
+    """labels [...] of class numbers, logits [..., classes] -> loss [...]. float16 is summed in float32.
+
+    Raises ValueError for ranks or known sizes that don't fit; a run raises InvalidArgumentError for others.
+    """
+    _need_both("sparse_softmax_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
-        labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
-        rank = logits.shape.rank
+        labels, given = convert_to_tensor(labels), convert_to_tensor(logits)
+        rank, places = given.shape.rank, given.shape_tuple
         labels_shape = tensor("Shape", None, input=labels) if rank != 2 else None
         if rank == 0:
-            raise ValueError(f"`logits` cannot be a scalar. Received logits={logits}`")
+            raise ValueError(f"`logits` cannot be a scalar. Received logits={given}")
         if rank is not None and labels.shape.rank is not None and labels.shape.rank != rank - 1:
             raise ValueError(
                 "`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: "
-                f"labels.shape={labels.shape} of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}"
+                f"labels.shape={labels.shape} of rank {labels.shape.rank} and logits.shape={given.shape} of rank {rank}"
             )
+        all_known = labels.shape.is_fully_defined() and places is not None and None not in places[:-1]
+        if all_known and places is not None and labels.shape_tuple != places[:-1]:
+            raise ValueError(
+                "`labels.shape` must equal `logits.shape` except for the last dimension. "
+                f"Received: labels.shape={labels.shape} and logits.shape={given.shape}"
+            )
+        logits = tensor("Cast", None, x=given, DstT=dtypes.float32) if given.dtype.base_dtype is dtypes.float16 else given
         if labels_shape is None:
-            return create("SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels).outputs[0]
-        sizes = tensor("Shape", None, input=logits)
-        classes = tensor("StridedSlice", None, input=sizes, begin=[-1], end=[0], strides=[1], end_mask=1)
-        flat = tensor("Reshape", None, tensor=logits, shape=tensor("ConcatV2", None, values=[[-1], classes], axis=0))
-        loss = create(
-            "SparseSoftmaxCrossEntropyWithLogits", None, features=flat, labels=tensor("Reshape", None, tensor=labels, shape=[-1])
-        ).outputs[0]
-        out = tensor("Reshape", None, tensor=loss, shape=labels_shape)
-        out.set_shape(labels.shape)
-        return out
+            loss = create("SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels).outputs[0]
+        else:
+            checks = [] if all_known else [_fits(labels_shape, given)]
+            with control_dependencies(checks):
+                flat = tensor("Reshape", None, tensor=labels, shape=[-1])
+                loss = create("SparseSoftmaxCrossEntropyWithLogits", None, features=_rows(logits), labels=flat).outputs[0]
+                loss = tensor("Reshape", None, tensor=loss, shape=labels_shape)
+            loss.set_shape(labels.shape)
+        return loss if logits is given else tensor("Cast", None, x=loss, DstT=given.dtype.base_dtype)
+
+
+def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
+    """Return the operation that fails in a run unless labels have the logits' shape without classes."""
+    sizes = tensor("Shape", None, input=logits)
+    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-1], strides=[1], begin_mask=1)
+    same = tensor("All", None, input=tensor("Equal", None, x=labels_shape, y=outer), reduction_indices=[0])
+    data = ["`labels.shape` must equal `logits.shape` except for the last dimension. labels.shape:", labels_shape, "logits.shape:", sizes]
+    return create("Assert", None, condition=same, data=data)
 
 
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Loss of independent yes/no answers: max(x, 0) - x * z + log(1 + exp(-|x|))."""
-    if labels is None or logits is None:
-        raise ValueError("Both `labels` and `logits` must be provided.")
+    _need_both("sigmoid_cross_entropy_with_logits", labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
@@ -156,11 +223,16 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
         return tensor("AddV2", scope, x=linear, y=tensor("Log1p", None, x=tensor("Exp", None, x=negative_abs)))
 
 
-def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None) -> Tensor:
-    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted."""
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
+) -> Tensor:
+    """As `sigmoid_cross_entropy_with_logits`, with positive answers weighted. targets: the former name of labels."""
+    labels = renamed(labels, targets, "labels", "targets")
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(labels, name="labels", dtype=x.dtype.base_dtype)
+        if not x.shape.is_compatible_with(z.shape):
+            raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {z.shape}).")
         weight = tensor(
             "AddV2",
             None,

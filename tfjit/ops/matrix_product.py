@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
+from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
-from tfjit.ops.apply import tensor
+from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Shapes, fail
@@ -174,9 +176,16 @@ def matmul(
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for."""
+    """a [..., m, k] times b [..., k, n] -> [..., m, n]. Raises ValueError when both transpose and adjoint are asked for.
+
+    a_is_sparse, b_is_sparse: float32 and bfloat16 matrices are multiplied by SparseMatMul. output_type: the product's dtype.
+    grad_a, grad_b: whether an operand is a gradient, which the node tells who reads the graph.
+    """
     with name_scope(name, "MatMul", [a, b]) as scope:
         if transpose_a and adjoint_a:
             raise ValueError("Only one of `transpose_a` and `adjoint_a` can be True.")
@@ -184,16 +193,37 @@ def matmul(
             raise ValueError("Only one of `transpose_b` and `adjoint_b` can be True.")
         a = convert_to_tensor(a, name="a")
         b = convert_to_tensor(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        kinds = a.dtype.base_dtype, b.dtype.base_dtype
         ranks = a.shape.rank, b.shape.rank
-        if any(rank is None or rank > 2 for rank in ranks):
+        wanted = None if output_type is None else as_dtype(output_type)
+        widened = wanted is not None and kinds != (wanted, wanted)
+        hinted = a_is_sparse or b_is_sparse
+        if not hinted and any(rank is None or rank > 2 for rank in ranks):
             x, adjoint_x = _adjoint(a, transpose_a, adjoint_a)
             y, adjoint_y = _adjoint(b, transpose_b, adjoint_b)
-            return tensor("BatchMatMulV2", scope, x=x, y=y, adj_x=adjoint_x, adj_y=adjoint_y)
+            return _batch_product(scope, x, y, adjoint_x, adjoint_y, grad_a, grad_b, wanted if widened else None)
         if adjoint_a:
             a, transpose_a = _conjugate(a), True
         if adjoint_b:
             b, transpose_b = _conjugate(b), True
-        return tensor("MatMul", scope, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)
+        turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        half = dtypes.bfloat16 in kinds and kinds[0] is not kinds[1] and not {dtypes.int8, dtypes.uint8} & set(kinds)
+        if half or (hinted and all(kind in (dtypes.float32, dtypes.bfloat16) for kind in kinds)):
+            both_half = kinds == (dtypes.bfloat16, dtypes.bfloat16)
+            hints = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+            out = tensor("SparseMatMul", None if both_half else scope, a=a, b=b, **turned, **hints)
+            return tensor("Cast", scope, x=out, DstT=dtypes.bfloat16) if both_half else out
+        if widened:
+            return _batch_product(scope, a, b, transpose_a, transpose_b, grad_a, grad_b, wanted)
+        return tensor("MatMul", scope, a=a, b=b, **turned, grad_a=grad_a, grad_b=grad_b)
+
+
+def _batch_product(name: str, x: Tensor, y: Tensor, adj_x: bool, adj_y: bool, grad_x: bool, grad_y: bool, out_type: Any) -> Tensor:
+    """Return a batched product; with a dtype of its own where one is given."""
+    options = {"adj_x": adj_x, "adj_y": adj_y, "grad_x": grad_x, "grad_y": grad_y}
+    if out_type is None:
+        return tensor("BatchMatMulV2", name, x=x, y=y, **options)
+    return tensor("BatchMatMulV3", name, x=x, y=y, Tout=out_type, **options)
 
 
 def _conjugate(x: Tensor) -> Tensor:
@@ -205,11 +235,20 @@ def _adjoint(x: Tensor, transpose: bool, adjoint: bool) -> tuple[Tensor, bool]:
     return (_conjugate(x), True) if transpose else (x, adjoint)
 
 
-def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Tensor:
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """a [..., m, k] times b [..., k] -> [..., m]."""
     with name_scope(name, "MatVec", [a, b]) as scope:
         b = convert_to_tensor(b, name="b")
-        product = matmul(a, tensor("ExpandDims", None, input=b, dim=-1), transpose_a=transpose_a, adjoint_a=adjoint_a)
+        column = tensor("ExpandDims", None, input=b, dim=-1)
+        product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
         return tensor("Squeeze", scope, input=product, squeeze_dims=[-1])
 
 
@@ -241,19 +280,33 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """Sum over `axes`: a number (last of a with first of b) or a pair of lists. Ranks must be known."""
-    with name_scope(name, "Tensordot", [a, b]) as scope:
+    """Sum over `axes`: a number (last of a with first of b) or a pair of lists or tensors."""
+    with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         rank_a, rank_b = a.shape.rank, b.shape.rank
-        if rank_a is None or rank_b is None:
-            raise ValueError("tensordot needs known ranks")
+        if isinstance(axes, Tensor) or (not isinstance(axes, (int, np.integer)) and any(isinstance(x, Tensor) for x in axes)):
+            return _tensordot(a, b, axes[0], axes[1], scope)
         if isinstance(axes, (int, np.integer)):
-            axes_a, axes_b = list(range(rank_a - int(axes), rank_a)), list(range(int(axes)))
+            count = int(axes)
+            if count < 0:
+                raise ValueError(f"`axes` must be at least 0. Received: {count}.")
+            if rank_a is None or rank_b is None:
+                return _tensordot(a, b, list(range(-count, 0)), list(range(count)), scope)
+            if count > rank_a:
+                raise ValueError(
+                    f"`axes` must not be larger than the number of dimensions of tensor {a}. Received {axes}, vs rank {rank_a}."
+                )
+            axes_a: list[Any] = list(range(rank_a - count, rank_a))
+            axes_b: list[Any] = list(range(count))
         else:
-            pair = [[x] if isinstance(x, (int, np.integer)) else list(x) for x in axes]
-            axes_a, axes_b = [i % rank_a for i in pair[0]], [i % rank_b for i in pair[1]]
-        if len(axes_a) != len(axes_b):
-            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+            if len(axes) != 2:
+                raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+            axes_a, axes_b = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
+            if len(axes_a) != len(axes_b):
+                raise ValueError(f"Different number of contraction axes `a` and `b`, {len(axes_a)} != {len(axes_b)}.")
+            if rank_a is None or rank_b is None:
+                return _tensordot(a, b, axes_a, axes_b, scope)
+            axes_a, axes_b = [i % rank_a for i in axes_a], [i % rank_b for i in axes_b]
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         term_a = letters[:rank_a]
         term_b = ""
@@ -261,3 +314,26 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
             term_b += term_a[axes_a[axes_b.index(i)]] if i in axes_b else letters[rank_a + i]
         out = "".join(c for i, c in enumerate(term_a) if i not in axes_a) + "".join(c for i, c in enumerate(term_b) if i not in axes_b)
         return tensor("Einsum", scope, inputs=[a, b], equation=f"{term_a},{term_b}->{out}")
+
+
+def _tensordot(a: Tensor, b: Tensor, axes_a: Any, axes_b: Any, name: str) -> Tensor:
+    """Sum over axes of tensors whose ranks, or axes, the run alone knows: one product of matrices."""
+    matrix_a, free_a = _as_matrix(a, axes_a, axes_last=True)
+    matrix_b, free_b = _as_matrix(b, axes_b, axes_last=False)
+    product = tensor("MatMul", None, a=matrix_a, b=matrix_b)
+    return tensor("Reshape", name, tensor=product, shape=tensor("ConcatV2", None, values=[free_a, free_b], axis=0))
+
+
+def _as_matrix(x: Tensor, axes: Any, axes_last: bool) -> tuple[Tensor, Tensor]:
+    """Return x with `axes` joined as one side of a matrix and the others as the other, and the others' sizes."""
+    rank, shape = tensor("Rank", None, input=x), tensor("Shape", None, input=x)
+    given = tensor("Reshape", None, tensor=convert_to_tensor(axes, dtype=dtypes.int32), shape=[-1])
+    summed = tensor("SelectV2", None, condition=tensor("Less", None, x=given, y=0), t=tensor("AddV2", None, x=given, y=rank), e=given)
+    free, _ = create("ListDiff", None, x=tensor("Range", None, start=0, limit=rank, delta=1), y=summed).outputs
+    sizes = [tensor("GatherV2", None, params=shape, indices=places, axis=0) for places in (free, summed)]
+    sides = [tensor("Prod", None, input=s, reduction_indices=[0]) for s in sizes]
+    order = [free, summed]
+    if not axes_last:
+        sides, order = sides[::-1], order[::-1]
+    turned = tensor("Transpose", None, x=x, perm=tensor("ConcatV2", None, values=order, axis=0))
+    return tensor("Reshape", None, tensor=turned, shape=tensor("Pack", None, values=sides)), sizes[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.operation import Tensor
@@ -530,20 +531,52 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     return tensor("Tile", name, input=input, multiples=multiples)
 
 
-def repeat(input: Any, repeats: int, axis: int = 0, name: str | None = None) -> Tensor:
-    """Each element repeated along an axis, all the same number of times."""
-    with name_scope(name, "repeat", [input]):
-        input = convert_to_tensor(input)
-        rank = input.shape.rank
-        if rank is None:
-            raise ValueError("repeat needs a known rank")
-        axis %= rank
-        wide = tensor("ExpandDims", None, input=input, dim=axis + 1)
-        multiples = [1] * (rank + 1)
-        multiples[axis + 1] = repeats
-        sizes = [s if s is not None else -1 for s in input.shape_tuple or ()]
-        sizes[axis] = -1 if sizes[axis] == -1 else sizes[axis] * repeats
-        return tensor("Reshape", None, tensor=tensor("Tile", None, input=wide, multiples=multiples), shape=sizes)
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Repeat the slices along an axis, or the elements of the flattened tensor.
+
+    repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no integer.
+    """
+    if axis is not None and not isinstance(axis, int):
+        raise TypeError(f"Argument `axis` must be an int. Received `axis` = {axis} of type {type(axis).__name__}")
+    with name_scope(name, "Repeat", [input, repeats]):
+        data = convert_to_tensor(input, name="data")
+        counts = convert_to_tensor(repeats, name="repeats", preferred_dtype=dtypes.int32)
+        if counts.dtype not in (dtypes.int32, dtypes.int64):
+            counts = tensor("Cast", None, x=counts, DstT=dtypes.int32)
+        if counts.shape.rank is not None and counts.shape.rank > 1:
+            raise ValueError(f"Shape {counts.shape} must have rank at most 1")
+        if axis is None or data.shape.rank == 0:
+            data, axis = tensor("Reshape", None, tensor=data, shape=[-1]), 0
+        known = data.shape.rank
+        if known is not None and not -known <= axis < known:
+            raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
+        if known is not None and isinstance(repeats, (int, np.integer)):
+            return _repeat_all(data, int(repeats), axis % known)
+        size = tensor("GatherV2", None, params=tensor("Shape", None, input=data, out_type=counts.dtype), indices=axis, axis=0)
+        if counts.shape.num_elements() == 1:
+            counts = tensor("Reshape", None, tensor=counts, shape=[])
+        counts = tensor("BroadcastTo", None, input=counts, shape=tensor("Pack", None, values=[size]))
+        total = tensor("Sum", None, input=counts, reduction_indices=[0])
+        places = tensor("Range", None, start=tensor("ZerosLike", None, x=total), limit=total, delta=tensor("OnesLike", None, x=total))
+        # place p takes the first slice whose repetitions end behind it
+        ends = tensor("ExpandDims", None, input=tensor("Cumsum", None, x=counts, axis=0), dim=0)
+        indices = tensor("UpperBound", None, sorted_inputs=ends, values=tensor("ExpandDims", None, input=places, dim=0))
+        return tensor("GatherV2", None, params=data, indices=tensor("Squeeze", None, input=indices, squeeze_dims=[0]), axis=axis)
+
+
+def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
+    """Repeat every slice along an axis the same number of times."""
+    sizes = data.shape_tuple or ()
+    multiples = [1] * (len(sizes) + 1)
+    multiples[axis + 1] = repeats
+    wide = tensor("Tile", None, input=tensor("ExpandDims", None, input=data, dim=axis + 1), multiples=multiples)
+    if sizes.count(None) <= 1:
+        size = sizes[axis]
+        result: Any = [-1 if s is None else s for s in (*sizes[:axis], None if size is None else size * repeats, *sizes[axis + 1 :])]
+        if repeats or None not in sizes:
+            return tensor("Reshape", None, tensor=wide, shape=result)
+    factors = [repeats if i == axis else 1 for i in range(len(sizes))]
+    return tensor("Reshape", None, tensor=wide, shape=tensor("Mul", None, x=tensor("Shape", None, input=data), y=factors))
 
 
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Tensor:

@@ -14,6 +14,8 @@ from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import call, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.reduction import axes_or_all
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, int_constant, unchanged_of_rank, unchanged_of_rank_at_least
 from tfjit.ops.type_lists import HALF_TO_DOUBLE
 
@@ -334,7 +336,14 @@ def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) ->
     if axis == -1 or (rank is not None and axis == rank - 1):
         return tensor(op_type, name, logits=value)
     if rank is None:
-        raise ValueError(f"{op_type} along axis {axis} needs a known rank")
+        with name_scope(name, op_type, [value]):
+            last = tensor("Sub", None, x=tensor("Rank", None, input=value), y=1)
+            place = tensor("FloorMod", None, x=tensor("AddV2", None, x=last, y=1 + axis), y=tensor("AddV2", None, x=last, y=1))
+            ends, turned = tensor("Pack", None, values=[place, last]), tensor("Pack", None, values=[last, place])
+            places = tensor("Range", None, start=0, limit=tensor("AddV2", None, x=last, y=1), delta=1)
+            perm = tensor("DynamicStitch", None, indices=[places, ends], data=[places, turned])
+            swapped = tensor(op_type, None, logits=tensor("Transpose", None, x=value, perm=perm))
+            return tensor("Transpose", None, x=swapped, perm=perm)
     if not -rank <= axis < rank:
         raise ValueError(f"`axis` = {axis} is not in range [{-rank}, {rank})")
     order = list(range(rank))
@@ -346,12 +355,12 @@ def _last_axis(op_type: str, logits: Any, axis: int | None, name: str | None) ->
 
 def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis."""
-    return _last_axis("Softmax", logits, dim if axis is None else axis, name)
+    return _last_axis("Softmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
     """log(softmax(x)) along an axis."""
-    return _last_axis("LogSoftmax", logits, dim if axis is None else axis, name)
+    return _last_axis("LogSoftmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
@@ -373,7 +382,7 @@ def moments(
     x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: Any = None, keepdims: Any = None
 ) -> tuple[Tensor, Tensor]:
     """(mean, variance) over axes; float16 is summed in float32."""
-    keep = bool(keep_dims if keepdims is None else keepdims)
+    keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "moments", [x, axes]):
         given = convert_to_tensor(x)
         y = tensor("Cast", None, x=given, DstT=dtypes.float32) if given.dtype.base_dtype is dtypes.float16 else given
@@ -447,11 +456,10 @@ def fused_batch_norm(
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
     """x / sqrt(max(sum(x * x), epsilon)) along axes."""
-    axis = dim if axis is None else axis
+    axis = renamed(axis, dim, "axis", "dim")
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
-        axes = list(range(x.shape.rank or 0)) if axis is None else axis
-        total = tensor("Sum", None, input=tensor("Square", None, x=x), reduction_indices=axes, keep_dims=True)
+        total = tensor("Sum", None, input=tensor("Square", None, x=x), reduction_indices=axes_or_all(x, axis), keep_dims=True)
         inverse = tensor("Rsqrt", None, x=tensor("Maximum", None, x=total, y=epsilon))
         return tensor("Mul", scope, x=x, y=inverse)
 

@@ -11,6 +11,7 @@ from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import call, tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.type_lists import HALF_TO_DOUBLE, INDEX
 
@@ -493,9 +494,23 @@ def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 
 
 def max_pool_with_argmax(
-    input: Any, ksize: Any, strides: Any, padding: str, Targmax: Any = None, name: str | None = None, include_batch_in_index: bool = False
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    Targmax: Any = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+    include_batch_in_index: bool = False,
 ) -> Any:
-    """(output, argmax): the largest value of each window and where it stands in the flattened input."""
+    """(output, argmax): the largest value of each window and where it stands in the flattened input.
+
+    Raises ValueError for another layout than NHWC.
+    """
+    if data_format != "NHWC":
+        raise ValueError(f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}")
+    Targmax = renamed(output_dtype, Targmax, "output_dtype", "Targmax")
     return call(
         "MaxPoolWithArgmax",
         name,

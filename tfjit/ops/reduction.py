@@ -15,6 +15,7 @@ from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import constant, convert_to_tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, int_constant, int_list_constant, unchanged
 from tfjit.ops.type_lists import FLOAT, INDEX
 
@@ -166,17 +167,8 @@ register_op(
 )
 
 
-def _either(new: Any, old: Any, what: str, former: str) -> Any:
-    """An argument that has an older name. Raises ValueError when both are given."""
-    if old is None:
-        return new
-    if new is not None:
-        raise ValueError(f"Cannot specify both '{what}' and '{former}'")
-    return old
-
-
-def _axes(x: Tensor, axis: Any) -> Any:
-    """`axis`, or every axis of `x`."""
+def axes_or_all(x: Tensor, axis: Any) -> Any:
+    """Return `axis`, or every axis of `x` where it is None."""
     if axis is not None:
         return axis
     rank = x.shape.rank
@@ -186,11 +178,11 @@ def _axes(x: Tensor, axis: Any) -> Any:
 
 
 def _reduced(op_type: str, x: Any, axis: Any, keepdims: Any, name: str | None, indices: Any, keep_dims: Any) -> Tensor:
-    axis = _either(axis, indices, "axis", "reduction_indices")
-    keep = bool(_either(keepdims, keep_dims, "keepdims", "keep_dims"))
+    axis = renamed(axis, indices, "axis", "reduction_indices")
+    keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     # A variable knows its shape, and is read where the op takes it.
     value = x if hasattr(x, "_as_graph_element") and not isinstance(x, Tensor) else convert_to_tensor(x, name="input_tensor")
-    out = tensor(op_type, name, input=value, reduction_indices=_axes(value, axis), keep_dims=keep)
+    out = tensor(op_type, name, input=value, reduction_indices=axes_or_all(value, axis), keep_dims=keep)
     return out
 
 
@@ -246,8 +238,8 @@ def reduce_logsumexp(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """log(sum(exp(x))), without overflow."""
-    axis = _either(axis, reduction_indices, "axis", "reduction_indices")
-    keep = bool(_either(keepdims, keep_dims, "keepdims", "keep_dims"))
+    axis = renamed(axis, reduction_indices, "axis", "reduction_indices")
+    keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "ReduceLogSumExp", [input_tensor]) as scope:
         x = convert_to_tensor(input_tensor)
         top = reduce_max(x, axis, True)
@@ -274,9 +266,9 @@ def count_nonzero(
     input: Any = None,
 ) -> Tensor:
     """How many elements are not zero (or not empty strings)."""
-    value = _either(input_tensor, input, "input_tensor", "input")
-    axis = _either(axis, reduction_indices, "axis", "reduction_indices")
-    keep = bool(_either(keepdims, keep_dims, "keepdims", "keep_dims"))
+    value = renamed(input_tensor, input, "input_tensor", "input")
+    axis = renamed(axis, reduction_indices, "axis", "reduction_indices")
+    keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "count_nonzero", [value]):
         x = convert_to_tensor(value, name="input")
         zero: Any = "" if x.dtype is dtypes.string else np.zeros((), x.dtype.as_numpy_dtype)
@@ -287,13 +279,13 @@ def count_nonzero(
 
 def argmax(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
     """The index of the largest value along an axis (0), the first one of equals."""
-    axis = _either(axis, dimension, "axis", "dimension")
+    axis = renamed(axis, dimension, "axis", "dimension")
     return tensor("ArgMax", name, input=input, dimension=0 if axis is None else axis, output_type=as_dtype(output_type))
 
 
 def argmin(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
     """The index of the smallest value along an axis (0), the first one of equals."""
-    axis = _either(axis, dimension, "axis", "dimension")
+    axis = renamed(axis, dimension, "axis", "dimension")
     return tensor("ArgMin", name, input=input, dimension=0 if axis is None else axis, output_type=as_dtype(output_type))
 
 

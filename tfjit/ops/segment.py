@@ -361,10 +361,12 @@ def _counts(data: Tensor, segment_ids: Any, num_segments: Any) -> Tensor:
     flat = tensor("Reshape", None, tensor=ids, shape=[-1])
     ones = tensor("OnesLike", None, x=tensor("Cast", None, x=flat, DstT=data.dtype.base_dtype))
     n = unsorted_segment_sum(ones, flat, num_segments)
-    inner = (data.shape.rank or 0) - (ids.shape.rank or 0)
     if data.shape.rank is None or ids.shape.rank is None:
-        raise ValueError("the ranks of data and segment_ids must be known")
-    wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * inner])
+        inner = tensor("Sub", None, x=tensor("Rank", None, input=data), y=tensor("Rank", None, input=ids))
+        ones = tensor("Fill", None, dims=tensor("ExpandDims", None, input=inner, dim=0), value=1)
+        wide = tensor("Reshape", None, tensor=n, shape=tensor("ConcatV2", None, values=[[-1], ones], axis=0))
+    else:
+        wide = tensor("Reshape", None, tensor=n, shape=[-1, *[1] * (data.shape.rank - ids.shape.rank)])
     return tensor("Maximum", None, x=wide, y=convert_to_tensor(1, data.dtype.base_dtype))
 
 
@@ -384,19 +386,28 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
         return tensor("RealDiv", None, x=total, y=tensor("Sqrt", None, x=_counts(data, segment_ids, num_segments)))
 
 
-def _sparse(op_type: str, text: str) -> Callable[..., Tensor]:
-    def segment(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
+def _sparse(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
+    def segment(
+        data: Any,
+        indices: Any,
+        segment_ids: Any,
+        name: str | None = None,
+        num_segments: Any = None,
+        sparse_gradient: bool = False,
+    ) -> Tensor:
+        arguments = {"data": data, "indices": indices, "segment_ids": segment_ids, "sparse_gradient": sparse_gradient}
         if num_segments is not None:
-            return tensor(f"{op_type}WithNumSegments", name, data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments)
-        return tensor(op_type, name, data=data, indices=indices, segment_ids=segment_ids)
+            return tensor(f"{op_type}WithNumSegments", name, **arguments, num_segments=num_segments)
+        return tensor(op_type, name, **arguments)
 
-    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment."
+    segment.__name__ = segment.__qualname__ = public
+    segment.__doc__ = f"{text} of the rows `indices` of `data`, by segment. sparse_gradient: the gradient of data is IndexedSlices."
     return segment
 
 
-sparse_segment_sum = _sparse("SparseSegmentSum", "The sum")
-sparse_segment_mean = _sparse("SparseSegmentMean", "The mean")
-sparse_segment_sqrt_n = _sparse("SparseSegmentSqrtN", "The sum over the square root of the number")
+sparse_segment_sum = _sparse("sparse_segment_sum", "SparseSegmentSum", "The sum")
+sparse_segment_mean = _sparse("sparse_segment_mean", "SparseSegmentMean", "The mean")
+sparse_segment_sqrt_n = _sparse("sparse_segment_sqrt_n", "SparseSegmentSqrtN", "The sum over the square root of the number")
 
 
 def bincount(

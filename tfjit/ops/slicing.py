@@ -138,12 +138,13 @@ def strided_slice(
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
+    var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A NumPy-like slice; a bit of a mask is about the entry of that number."""
+    """A NumPy-like slice; a bit of a mask is about the entry of that number. var: a variable that `assign` of the slice writes."""
     if strides is None:
         strides = tensor("OnesLike", None, x=begin)
-    return tensor(
+    out = tensor(
         "StridedSlice",
         name,
         input=input_,
@@ -156,6 +157,22 @@ def strided_slice(
         new_axis_mask=new_axis_mask,
         shrink_axis_mask=shrink_axis_mask,
     )
+    if var is not None:
+        masks = {
+            "begin_mask": begin_mask,
+            "end_mask": end_mask,
+            "ellipsis_mask": ellipsis_mask,
+            "new_axis_mask": new_axis_mask,
+            "shrink_axis_mask": shrink_axis_mask,
+        }
+
+        def assign(val: Any, name: str | None = None) -> Any:
+            """Write a value into this slice of the variable; gives the variable."""
+            made = var._strided_slice_assign(val, name or f"{out.op.name}_assign", begin=begin, end=end, strides=strides, **masks)
+            return made
+
+        out.assign = assign
+    return out
 
 
 _INDEX_TYPES = (dtypes.int16, dtypes.int32, dtypes.int64)
@@ -175,8 +192,11 @@ def _check_index(index: Any) -> None:
     )
 
 
-def slice_helper(value: Tensor, entries: Any) -> Tensor:
-    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as `boolean_mask`."""
+def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
+    """`value[entries]`: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as `boolean_mask`.
+
+    var: the variable whose value it is, which `assign` of the slice writes.
+    """
     if isinstance(entries, (Tensor, np.ndarray)) and as_dtype(entries.dtype).base_dtype is dtypes.bool:
         return boolean_mask(value, entries)
     if not isinstance(entries, (list, tuple)):
@@ -215,7 +235,7 @@ def slice_helper(value: Tensor, entries: Any) -> Tensor:
     with name_scope(None, "strided_slice", [value, *begin, *end, *strides]) as scope:
         packed = [_pack_indices(part, name) for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))]
         return strided_slice(
-            value, packed[0], packed[1], packed[2], begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, scope
+            value, packed[0], packed[1], packed[2], begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask, var, scope
         )
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfjit.framework import static_value
+from tfjit.framework import dtypes, static_value
+from tfjit.framework.default_graph import name_scope
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape import Shape
 from tfjit.framework.shape_context import ShapeContext
 from tfjit.ops.apply import tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
+from tfjit.ops.renamed import renamed
 from tfjit.ops.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.type_lists import INDEX
 
@@ -172,14 +173,20 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     return tensor("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
-def space_to_batch(input: Any, paddings: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`space_to_batch_nd` with square blocks."""
-    return tensor("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
+def space_to_batch(input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+    """`space_to_batch_nd` with square blocks of images."""
+    size = renamed(block_shape, block_size, "block_shape", "block_size")
+    out = space_to_batch_nd(input, np.array([size, size], np.int64), paddings, name)
+    out.set_shape((None,) * 4)
+    return out
 
 
-def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None) -> Tensor:
-    """`batch_to_space_nd` with square blocks."""
-    return tensor("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
+def batch_to_space(input: Any, crops: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None) -> Tensor:
+    """`batch_to_space_nd` with square blocks of images."""
+    size = renamed(block_shape, block_size, "block_shape", "block_size")
+    out = batch_to_space_nd(input, np.array([size, size], np.int64), crops, name)
+    out.set_shape((None,) * 4)
+    return out
 
 
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
@@ -193,13 +200,30 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 
 
 def required_space_to_batch_paddings(
-    input_shape: Sequence[int], block_shape: Sequence[int], base_paddings: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(paddings, crops) that make each size divisible by its block. All arguments must be known."""
-    sizes = np.asarray(static_value.constant_value(convert_to_tensor(input_shape)))
-    block = np.asarray(block_shape)
-    base = np.zeros((block.size, 2), np.int32) if base_paddings is None else np.asarray(base_paddings)
-    full = sizes + base[:, 0] + base[:, 1]
-    extra = (-full) % block
-    paddings = np.stack([base[:, 0], base[:, 1] + extra], 1)
-    return paddings, np.stack([np.zeros_like(extra), extra], 1)
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return (paddings, crops) int32[blocks, 2] that make each size divisible by its block: constants where all is known.
+
+    Raises ValueError when the number of blocks is unknown.
+    """
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        sizes = convert_to_tensor(input_shape, dtype=dtypes.int32, name="input_shape")
+        block = convert_to_tensor(block_shape, dtype=dtypes.int32, name="block_shape")
+        count = block.shape.num_elements()
+        if block.shape.rank != 1 or count is None:
+            raise ValueError(f"block_shape must be a vector of known size, got shape {block.shape}")
+        zeros = np.zeros((count, 2), np.int32)
+        base = convert_to_tensor(zeros if base_paddings is None else base_paddings, dtype=dtypes.int32, name="base_paddings")
+        for value, wanted in ((sizes, (count,)), (base, (count, 2))):
+            value.shape.assert_is_compatible_with(wanted)
+        known_sizes, known_block, known_base = (static_value.constant_value(value) for value in (sizes, block, base))
+        if known_sizes is not None and known_block is not None and known_base is not None:
+            extra = -(known_sizes + known_base.sum(1)) % known_block
+            ends = np.stack([known_base[:, 0], known_base[:, 1] + extra], 1)
+            cut = np.stack([np.zeros_like(extra), extra], 1)
+            return convert_to_tensor(ends, dtypes.int32, name="paddings"), convert_to_tensor(cut, dtypes.int32, name="crops")
+        start, end = (tensor("GatherV2", None, params=base, indices=i, axis=1) for i in (0, 1))
+        full = tensor("AddV2", None, x=sizes, y=tensor("AddV2", None, x=start, y=end))
+        more = tensor("FloorMod", None, x=tensor("Neg", None, x=full), y=block)
+        crops = tensor("Pack", "crops", values=[tensor("ZerosLike", None, x=more), more], axis=1)
+        return tensor("Pack", "paddings", values=[start, tensor("AddV2", None, x=end, y=more)], axis=1), crops

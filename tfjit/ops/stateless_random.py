@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tfjit.framework import dtypes
 from tfjit.framework.default_graph import name_scope
 from tfjit.framework.dtypes import as_dtype
 from tfjit.framework.operation import Tensor
 from tfjit.framework.shape_context import ShapeContext
-from tfjit.ops.apply import tensor
+from tfjit.ops.apply import create, tensor
 from tfjit.ops.convert import convert_to_tensor
 from tfjit.ops.declare import register_op
 from tfjit.ops.shape_rules import Rule, Shapes, int_constant, scalar, unchanged
@@ -304,46 +304,126 @@ def _shape(shape: Any) -> Any:
     return convert_to_tensor(shape, dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None, name="shape")
 
 
+_DRAWN: Final = (
+    dtypes.float16,
+    dtypes.bfloat16,
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.uint32,
+    dtypes.uint64,
+)
+_ALGORITHMS: Final = {"philox": 1, "threefry": 2, "autoselect": 3}
+
+
+def _algorithm(alg: Any) -> int:
+    """Return the number of a random number generator, given as that, as a name, or None for any.
+
+    Raises ValueError for another number or name, TypeError for what is neither.
+    """
+    if alg is None:
+        return _ALGORITHMS["autoselect"]
+    value = getattr(alg, "value", alg)  # of an enum
+    if isinstance(value, str):
+        found = _ALGORITHMS.get(value.strip().lower().replace("-", "").replace("_", ""))
+    elif isinstance(value, int):
+        found = value if value in _ALGORITHMS.values() else None
+    elif isinstance(value, Tensor):
+        found = None
+    else:
+        raise TypeError(f"Can't convert argument `alg` (of value {alg} and type {type(alg)}) to int.")
+    if found is None:
+        raise ValueError(
+            f"Argument `alg` got unsupported value {alg}. Supported values are philox (1) for the Philox algorithm, "
+            "threefry (2) for the ThreeFry algorithm, and auto_select (3) for auto-selection."
+        )
+    return found
+
+
+def _generator(seed: Any, alg: Any) -> dict[str, Any]:
+    """Return key, counter and algorithm of a draw, as its node takes them."""
+    number = _algorithm(alg)
+    if number == _ALGORITHMS["threefry"]:
+        halves = tensor("Cast", None, x=convert_to_tensor(seed), DstT=dtypes.uint32)
+        key = tensor("Reshape", None, tensor=tensor("Bitcast", None, input=halves, type=dtypes.uint64), shape=[1])
+        return {"key": key, "counter": convert_to_tensor([0], dtypes.uint64), "alg": number}
+    key, counter = create("StatelessRandomGetKeyCounter", None, seed=seed).outputs
+    return {"key": key, "counter": counter, "alg": number}
+
+
 def stateless_random_uniform(
-    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
-    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the dtype's full range."""
+    """As `random_uniform`, the values following from two seeds alone. minval None: integers of the dtype's full range.
+
+    alg: "philox", "auto_select" (which is Philox on a CPU) or "threefry", of which a CPU has no kernel.
+    """
     kind = as_dtype(dtype)
+    if kind not in _DRAWN:
+        raise ValueError(f"Argument `dtype` got invalid value {kind}. Accepted dtypes are {_DRAWN}.")
+    if kind.is_integer and (minval is None) != (maxval is None):
+        raise ValueError(
+            f"For integer `dtype` argument {kind}, argument `minval` and `maxval` must be both None or not None. "
+            f"Got `minval`={minval} and `maxval`={maxval}."
+        )
+    if minval is not None and kind in (dtypes.uint32, dtypes.uint64):
+        raise ValueError(
+            f"Argument `dtype` got invalid value {kind} when argument `minval` is not None. "
+            "Please don't use unsigned integers in this case."
+        )
     with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
         sizes = _shape(shape)
-        if kind.is_integer:
-            if (minval is None) != (maxval is None):
-                raise ValueError(f"For integer `dtype` argument {kind}, argument `minval` and `maxval` must be both None or not None.")
-            if minval is None:
-                return tensor("StatelessRandomUniformFullInt", scope, shape=sizes, seed=seed, dtype=kind)
-            low, high = convert_to_tensor(minval, dtype=kind, name="min"), convert_to_tensor(maxval, dtype=kind, name="max")
-            return tensor("StatelessRandomUniformInt", scope, shape=sizes, seed=seed, minval=low, maxval=high)
+        if minval is None:
+            return tensor("StatelessRandomUniformFullIntV2", scope, shape=sizes, dtype=kind, **_generator(seed, alg))
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(1 if maxval is None else maxval, dtype=kind, name="max")
-        draw = tensor("StatelessRandomUniform", None, shape=sizes, seed=seed, dtype=kind)
+        drawn = _generator(seed, alg)
+        if kind.is_integer:
+            return tensor("StatelessRandomUniformIntV2", scope, shape=sizes, minval=low, maxval=high, **drawn)
+        draw = tensor("StatelessRandomUniformV2", None, shape=sizes, dtype=kind, **drawn)
         return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=tensor("Sub", None, x=high, y=low)), y=low)
 
 
-def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Tensor:
+def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None, alg: Any) -> Tensor:
     kind = as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
-        draw = tensor(op_type, None, shape=_shape(shape), seed=seed, dtype=kind)
-        scaled = tensor("Mul", None, x=draw, y=convert_to_tensor(stddev, dtype=kind, name="stddev"))
-        return tensor("AddV2", scope, x=scaled, y=convert_to_tensor(mean, dtype=kind, name="mean"))
+        sizes = _shape(shape)
+        middle, width = convert_to_tensor(mean, dtype=kind, name="mean"), convert_to_tensor(stddev, dtype=kind, name="stddev")
+        draw = tensor(op_type, None, shape=sizes, dtype=kind, **_generator(seed, alg))
+        return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=width), y=middle)
 
 
 def stateless_random_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
-    """As `random_normal`, the values following from two seeds alone."""
-    return _scaled("StatelessRandomNormal", "stateless_random_normal", shape, seed, mean, stddev, dtype, name)
+    """As `random_normal`, the values following from two seeds alone. alg: as of `stateless_random_uniform`."""
+    return _scaled("StatelessRandomNormalV2", "stateless_random_normal", shape, seed, mean, stddev, dtype, name, alg)
 
 
 def stateless_truncated_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
-    """As `truncated_normal`, the values following from two seeds alone."""
-    return _scaled("StatelessTruncatedNormal", "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name)
+    """As `truncated_normal`, the values following from two seeds alone. alg: as of `stateless_random_uniform`."""
+    return _scaled("StatelessTruncatedNormalV2", "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name, alg)
 
 
 def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None) -> Tensor:

@@ -1,0 +1,24 @@
+"""Functions of a tensor that also take a sparse tensor, and change its values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+
+def is_sparse(value: Any) -> bool:
+    """Tell whether a value is a sparse tensor; its class stands in a layer above."""
+    return hasattr(value, "with_values")
+
+
+def maps_sparse_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of one tensor take a sparse tensor: the result has its places and other values."""
+
+    @wraps(function)
+    def apply(x: Any, *args: Any, **keywords: Any) -> Any:
+        if is_sparse(x):
+            return x.with_values(function(x.values, *args, **keywords))
+        return function(x, *args, **keywords)
+
+    return apply
