@@ -18,6 +18,7 @@ from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
 from tfjit.framework import errors
+from tfjit.framework.graph import Graph
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
@@ -174,7 +175,10 @@ class BaseSession(SessionBase):
         with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
             version = graph.version
             if version > self._sent_version:
-                extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
+                try:
+                    extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
+                except errors.InvalidGraphError as error:
+                    raise self._explained(error) from None
                 self._sent_version = version
 
     def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
@@ -336,6 +340,8 @@ class BaseSession(SessionBase):
         if self._closed and not isinstance(error, errors.CancelledError):
             # it was closed meanwhile: what the step found missing, the closing took away
             return errors.CancelledError(None, None, "Session has been closed.")
+        if not isinstance(self._graph, Graph):
+            error = error.by_status()  # over TensorFlow's graph, exactly the class that it raises
         found = _NODE_MARK.search(error.message)
         if error.op is not None or error.message.startswith("Graph execution error:"):
             return error
