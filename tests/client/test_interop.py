@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,53 @@ def test_tensorflows_except_clauses_catch_tfjits_errors() -> None:
         assert again.message == caught.value.message
     with pytest.raises(ValueError, match="Unknown input node"):
         tfjit.Session(graph=GraphDef(node=[NodeDef(name="y", op="Neg", input=["x"])]))
+
+
+def in_new_thread(function: Any) -> Any:
+    """The result of a function in a thread, whose default graphs are new."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+@pytest.mark.parametrize("kind", [tfjit.Session, tfjit.InteractiveSession])
+def test_without_a_graph_a_session_takes_the_one_that_was_built(kind: Any) -> None:
+    def run() -> None:
+        with tf1.Graph().as_default() as graph:
+            assert isinstance(made(), tfjit.Graph)  # TensorFlow's has nothing either
+            y = tf.constant(2.0) * 3.0
+            session = kind()
+            assert session.graph is graph
+            assert session.run(y) == 6
+            assert y.eval(session=session) == 6
+            session.close()
+            with tfjit.Graph().as_default() as own:
+                assert made() is own  # asked for by a block
+            z = tfjit.constant(4.0)
+            session = kind()
+            assert session.graph is z.graph
+            assert session.run(z) == 4
+            with pytest.raises(TypeError, match="over a graph of tfjit, and mul:0 is of a graph of TensorFlow"):
+                session.run([z, y])
+            with pytest.raises(TypeError, match="make the session with graph=tensor.graph"):
+                session.run(z, {y: 1.0})
+            session.close()
+            with (
+                tfjit.Session(graph=graph) as other,
+                pytest.raises(TypeError, match="a graph of TensorFlow, and Const:0 is of a graph of tfjit"),
+            ):
+                other.run(z)
+            with (
+                tfjit.Session(graph=tfjit.Graph()) as empty,
+                pytest.raises(RuntimeError, match="The Session graph is empty.*get_default_graph"),
+            ):
+                empty.run("y:0")
+        assert isinstance(made(), tfjit.Graph)  # eager: nobody builds in TensorFlow's
+
+    def made() -> Any:
+        with tfjit.Session() as session:
+            return session.graph
+
+    in_new_thread(run)
 
 
 def failures(session: Any, graph: Any, fetches: dict[str, Any]) -> dict[str, Any]:

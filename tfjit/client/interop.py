@@ -80,6 +80,42 @@ def _default_sessions(session: Any) -> list[Any] | None:
     return getattr(defaults, "stack", None)
 
 
+def tensorflow_default_graph() -> Any:
+    """Return TensorFlow's default graph of this thread if it has nodes, else None.
+
+    None while execution is eager, when nobody builds in it, and while a tf.function is traced,
+    whose graph no session takes.
+    """
+    ops = sys.modules.get("tensorflow.python.framework.ops")
+    context = getattr(sys.modules.get("tensorflow.python.eager.context"), "context", None)
+    if context is None or not hasattr(ops, "get_default_graph") or context().executing_eagerly():
+        return None
+    graph: Any = ops.get_default_graph()  # type: ignore[union-attr]
+    return graph if graph.version and not graph.building_function else None
+
+
+def graph_hint(graph: Any, element: Any = None) -> str:
+    """Return words on the other library's graph for an error; "" where that is not in question.
+
+    graph: the session's. element: what was fetched or fed; None for a session's empty graph.
+    """
+    if element is None:
+        if isinstance(graph, Graph) and tensorflow_default_graph() is not None:
+            return (
+                " This session is over a graph of tfjit, and TensorFlow's default graph has operations: "
+                "make the session with graph=tf.compat.v1.get_default_graph() to run those."
+            )
+        return ""
+    theirs = getattr(element, "graph", None)
+    if theirs is None or isinstance(theirs, Graph) == isinstance(graph, Graph):
+        return ""
+    names = ("tfjit", "TensorFlow") if isinstance(graph, Graph) else ("TensorFlow", "tfjit")
+    return (
+        f" This session is over a graph of {names[0]}, and {element.name} is of a graph of {names[1]}: "
+        "make the session with graph=tensor.graph."
+    )
+
+
 def places_softly(graph: Any) -> bool:
     """Whether TensorFlow's default config, which a session over its graph gets that is given none, has allow_soft_placement: while
     execution is eager, so never in a program that has switched to TensorFlow 1's behaviour, nor inside a graph's block."""
