@@ -38,15 +38,14 @@ SETTINGS: Final = (
         "TFJIT_DISABLE", "names", "", "optional passes to leave out, by name; bundle, split_rows, stages, straight_line: how steps are run"
     ),
     Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
-    Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache, placement, kernels, executor, rendezvous"),
+    Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache (the compiling process), placement"),
     Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
-    Setting("TFJIT_COMPARE", "flag", "0", "compare each compiled kernel with its reference as it runs"),
     Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
     Setting("TFJIT_PLAN_MEMORY", "int", "2048", "MB that a session's plans may hold; variants (feed shapes) longest unused give way"),
     Setting("TFJIT_RECURSION", "int", "500", "how deep a function may call itself before ResourceExhaustedError says so"),
     Setting("TFJIT_STRICT_PLACEMENT", "flag", "0", "a node that cannot be placed fails every run, as in TensorFlow"),
     Setting("TFJIT_WINOGRAD", "flag", "1", "3x3 convolutions in Winograd's form where that is faster; 0: always the direct sum"),
-    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "keep tfjit's own frames in tracebacks"),
+    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"),
     Setting(
         "TFJIT_SEED_RULE",
         "choice",
