@@ -40,6 +40,7 @@ SETTINGS: Final = (
     Setting("TFJIT_DUMP", "path", "", "directory for the graph before and after each pass, partitions and kernels"),
     Setting("TFJIT_LOG", "names", "", "subjects to log: passes, cache (the compiling process), placement"),
     Setting("TFJIT_VERIFY", "flag", "0", "check the working graph after each pass"),
+    Setting("TFJIT_COMPARE", "flag", "0", "compare each compiled kernel with its reference as it runs"),
     Setting("TFJIT_THREADS", "int", "0", "threads of the pools (0: the number of cores; 1: one thread, fixed order)"),
     Setting("TFJIT_PLAN_MEMORY", "int", "2048", "MB that a session's plans may hold; variants (feed shapes) longest unused give way"),
     Setting("TFJIT_RECURSION", "int", "500", "how deep a function may call itself before ResourceExhaustedError says so"),
