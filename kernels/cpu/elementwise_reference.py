@@ -23,7 +23,7 @@ def _select_operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _kernel(row: Elementwise) -> Reference:
     def kernel(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
-        if row.error is not None and operands[0].dtype.kind in row.error.kinds and np.any(row.error.is_bad(*operands)):
+        if row.error is not None and row.error.occurs(operands):
             raise InvalidArgumentError(None, None, row.error.message)
         attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs} if row.attrs else {}
         with np.errstate(all="ignore"):

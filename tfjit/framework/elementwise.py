@@ -13,7 +13,7 @@ Subnormals: compiled kernels run with flush-to-zero set, as TensorFlow's do; the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -50,6 +50,12 @@ class ElementError:
     code: int
     message: str
     kinds: str = "iu"
+
+    def occurs(self, operands: Sequence[Any]) -> bool:
+        """Tell whether an element of the result has a bad input. A result without elements has none."""
+        if operands[0].dtype.kind not in self.kinds or not all(x.size for x in operands):
+            return False
+        return bool(np.any(self.is_bad(*operands)))
 
 
 DIVISION_BY_ZERO: Final = ElementError("{1} == {T}(0)", lambda x, y: y == 0, 1, "Integer division by zero")

@@ -61,7 +61,7 @@ class Expression:
                 row = elementwise.lookup(step.op)
                 assert row is not None
                 operands = [values[a] for a in step.args]
-                if row.error is not None and operands[0].dtype.kind in row.error.kinds and np.any(row.error.is_bad(*operands)):
+                if row.error is not None and row.error.occurs(operands):
                     from tfjit.framework.errors import InvalidArgumentError
 
                     raise InvalidArgumentError(None, None, row.error.message)
