@@ -43,9 +43,7 @@ def read_batches(names, epochs, shuffle):
     with tf.name_scope("input"):
         files = tf.train.string_input_producer(names, num_epochs=epochs, shuffle=False)
         _, record = tf.TFRecordReader().read(files)
-        parsed = tf.parse_single_example(
-            record, {"image": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)}
-        )
+        parsed = tf.parse_single_example(record, {"image": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)})
         image = tf.reshape(tf.decode_raw(parsed["image"], tf.uint8), [SIDE, SIDE, 1])
         image = tf.cast(image, tf.float32) / 255.0 - 0.5
         label = tf.cast(parsed["label"], tf.int32)

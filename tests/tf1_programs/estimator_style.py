@@ -19,9 +19,7 @@ tf.disable_v2_behavior()
 tf.logging.set_verbosity(tf.logging.ERROR)
 
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"
-EstimatorSpec = collections.namedtuple(
-    "EstimatorSpec", "mode predictions loss train_op eval_metric_ops scaffold training_hooks"
-)
+EstimatorSpec = collections.namedtuple("EstimatorSpec", "mode predictions loss train_op eval_metric_ops scaffold training_hooks")
 
 
 def spec(mode, predictions=None, loss=None, train_op=None, metrics=None, scaffold=None, hooks=()):
@@ -68,8 +66,9 @@ class Estimator:
             mean, update = tf.metrics.mean(made.loss)
             updates = tf.group(update, *[update for _, update in made.eval_metric_ops.values()])
             final = tf.train.FinalOpsHook({**values, "loss": mean, "global_step": step})
-            evaluated = tf.get_variable("evals", [], tf.int64, tf.zeros_initializer(), trainable=False,
-                                        collections=[tf.GraphKeys.LOCAL_VARIABLES])
+            evaluated = tf.get_variable(
+                "evals", [], tf.int64, tf.zeros_initializer(), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+            )
             count = evaluated.assign_add(1)
             creator = tf.train.ChiefSessionCreator(
                 scaffold=made.scaffold, checkpoint_filename_with_path=tf.train.latest_checkpoint(self.model_dir)

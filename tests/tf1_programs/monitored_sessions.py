@@ -62,7 +62,7 @@ def run_to_the_end(session, fetches):
 
 def epochs_of_a_tensor(folder):
     x = tf.train.limit_epochs(tf.constant([1.0, 2.0, 3.0]), num_epochs=5)
-    w, loss, train = linear_model(x, 2.0 * x)
+    _, loss, train = linear_model(x, 2.0 * x)
     calls = Calls(loss)
     with tf.train.MonitoredTrainingSession(hooks=[calls, tf.train.NanTensorHook(loss)]) as session:
         run_to_the_end(session, train)
@@ -112,9 +112,7 @@ def shuffled_batches(folder):
     images = np.arange(24, dtype=np.float32).reshape(12, 2)
     labels = np.arange(12, dtype=np.int32)
     image, label = tf.train.slice_input_producer([images, labels], num_epochs=2, shuffle=True, seed=3)
-    x, y = tf.train.shuffle_batch(
-        [image, label], 5, capacity=20, min_after_dequeue=5, num_threads=2, allow_smaller_final_batch=True
-    )
+    x, y = tf.train.shuffle_batch([image, label], 5, capacity=20, min_after_dequeue=5, num_threads=2, allow_smaller_final_batch=True)
     step = tf.train.get_or_create_global_step()
     increment = step.assign_add(1)
     seen = []
@@ -202,20 +200,20 @@ def lost_sessions(folder):
         train = step.assign_add(1, use_locking=True)
 
         class Loses(tf.train.SessionRunHook):
-            def __init__(self, kind):
-                self.kind, self.sessions = kind, 0
+            def __init__(self, kind, train):
+                self.kind, self.train, self.sessions = kind, train, 0
 
             def after_create_session(self, session, coord):
                 self.sessions += 1
 
             def before_run(self, run_context):
-                return tf.train.SessionRunArgs(train)
+                return tf.train.SessionRunArgs(self.train)
 
             def after_run(self, run_context, run_values):
                 if self.sessions == 1 and run_values.results >= 3:
                     raise self.kind(None, None, "gone")
 
-        loses = Loses(kind)
+        loses = Loses(kind, train)
         place = os.path.join(folder, kind.__name__)
         with tf.train.MonitoredTrainingSession(
             checkpoint_dir=place,

@@ -24,7 +24,7 @@ VALUES = [
 
 
 def rounded(values):
-    return [np.round(np.asarray(v, np.float64), 3).tolist() for v in values]
+    return [(np.round(np.asarray(v, np.float64), 3) + 0.0).tolist() for v in values]  # no -0.0
 
 
 def gradients(folder):
@@ -43,9 +43,9 @@ def gradients(folder):
         dx, dw = tf.gradients(y, [x, w])
         with tf.Session() as session:
             for value in VALUES:
-                results.append(rounded(session.run([y, dx, dw], {x: value})))
-    sizes = [len(str(row)) for row in results]
-    return results[1], results[7], results[13], sum(sizes)
+                results.append(session.run([y, dx, dw], {x: value}))
+    total = sum(np.abs(part).sum(dtype=np.float64) for row in results for part in row if np.isfinite(part).all())
+    return rounded(results[1]), rounded(results[7]), rounded(results[22]), round(float(total), 2)
 
 
 def optimizers(folder):
