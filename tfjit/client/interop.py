@@ -59,7 +59,7 @@ def _join_errors(theirs: ModuleType) -> None:
         errors.OpError._raised_as[ours] = their_class
         for subclass in further:
             subclass._derive_from_tensorflow()
-        copyreg.pickle(their_class, _reduced)  # type: ignore[arg-type]
+        copyreg.pickle(their_class, _reduced)
 
 
 def _reduced(error: errors.OpError) -> tuple[Any, ...]:
@@ -69,7 +69,7 @@ def _reduced(error: errors.OpError) -> tuple[Any, ...]:
     """
     if error._raised_by_tfjit:
         return type(error), (None, None, error.message)
-    return error.__reduce__()  # type: ignore[return-value]
+    return error.__reduce__()
 
 
 def _default_sessions(session: Any) -> list[Any] | None:
