@@ -289,9 +289,6 @@ def end_of_data(kind: str) -> Any:
     if kind == "batches":
         values = tf1.train.slice_input_producer([tf.range(8)], num_epochs=1, shuffle=False)
         return tf1.train.batch(values, 2)
-    if kind == "dataset":
-        dataset = tf1.data.Dataset.from_tensors(1.0).repeat(4)
-        return tf1.data.make_one_shot_iterator(dataset).get_next()
     queue = tf1.FIFOQueue(4, [tf.float32], shapes=[[]])
     fill = queue.enqueue_many([[1.0, 2.0, 3.0, 4.0]])
     tf1.train.add_queue_runner(tf1.train.QueueRunner(queue, [tf.group(fill, name="fill")]))
