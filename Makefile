@@ -48,7 +48,7 @@ format: $(TEST)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# mypy follows neither package-dir nor the import hook of an editable install: in the root of the tree it would read tfjit/ alone and
+# mypy follows neither package-dir nor the import hooks of an editable install and of tfjit/__init__.py: in the root of the tree it would read tfjit/ alone and
 # succeed. So it runs in a folder of links laid out as the package is installed, and has to say that it read every module there.
 types: $(TEST)
 	@rm -rf build/types && mkdir -p build/types/tfjit

@@ -18,16 +18,19 @@ from tfjit.framework import settings
 
 
 def _worker_path() -> str:
-    """PYTHONPATH of a worker: what this process inherited, and where it found tfjit and Numba if that was added at run time."""
+    """Return the PYTHONPATH of a worker: the inherited one, and other places that held tfjit and Numba.
+
+    tfjit's own place goes first: a source tree that this process was started in hides an installed tfjit.
+    """
     inherited = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
     for name in ("tfjit", "numba", "llvmlite", "numpy"):
         spec = importlib.util.find_spec(name)
         for place in (spec.submodule_search_locations or ()) if spec else ():
             folder = os.path.dirname(place)
-            if folder in sys.path and folder not in usual:
+            if (folder in sys.path or "" in sys.path) and folder not in usual:  # "": where it was started
                 usual.add(folder)
-                inherited.append(folder)
+                inherited.insert(0 if name == "tfjit" else len(inherited), folder)
     return os.pathsep.join(inherited)
 
 

@@ -361,7 +361,14 @@ class _Placer:
             )
         if not any(own.matches(spec) for spec in self.specs.values()):
             no_gpu = own.device_type == "GPU" and "GPU" not in self.device_types
-            hint = " The requested device appears to be a GPU, but CUDA is not enabled." if no_gpu else ""
+            hint = ""
+            if no_gpu:
+                hint = (
+                    " The requested device appears to be a GPU, but CUDA is not enabled."
+                    " This version of tfjit has no GPU devices: set allow_soft_placement, or name no device."
+                )
+            elif own.job is not None and not any(own.job == spec.job for spec in self.specs.values()):
+                hint = " This version of tfjit has no cluster sessions: every device is of this process."
             return (
                 f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available devices are [ {available} ]. "
                 f"Make sure the device specification refers to a valid device.{hint}"

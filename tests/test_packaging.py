@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+README_EXAMPLE = (ROOT / "README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
 
 try:
     import tomllib
@@ -83,10 +88,6 @@ def test_data_stays_small() -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and the wheel of this tree, built with the setuptools that is installed."""
-    import shutil
-    import subprocess
-    import sys
-
     folder = tmp_path_factory.mktemp("built")
     source = folder / "source"
     ignore = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
@@ -95,6 +96,90 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder laid out as the source tree, and beside it "installed", as a wheel lays it out."""
+    folder = tmp_path_factory.mktemp("tree")
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("tfjit", "kernels", "passes", "protos", "benchmarks"):
+        shutil.copytree(ROOT / name, folder / "clone" / name, ignore=ignore)
+    shutil.copytree(ROOT / "tfjit", folder / "installed" / "tfjit", ignore=ignore)
+    for name in ("kernels", "passes", "protos"):
+        shutil.copytree(ROOT / name, folder / "installed" / "tfjit" / name, ignore=ignore)
+    return folder / "clone"
+
+
+def run_in(folder: Path, installed: Path | None, *argv: str) -> str:
+    """What Python prints in that folder; it has tfjit's dependencies, and tfjit if installed.
+
+    -S: without the .pth file by which the test's own environment finds its source tree.
+    """
+    places = [path for path in sys.path if path.endswith("site-packages")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*([str(installed)] if installed else []), *places])}
+    done = subprocess.run(
+        [sys.executable, "-S", *argv], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+MODULES = """
+import importlib.util, multiprocessing, os, sys
+import tfjit
+
+def place(name):
+    spec = importlib.util.find_spec(name)
+    return spec and os.path.relpath(spec.origin)
+
+def in_child():
+    import tfjit.kernels.registry
+    return os.path.relpath(tfjit.kernels.registry.__file__)
+
+if __name__ == "__main__":
+    from tfjit.passes import pipeline
+    from tfjit.kernels import worker
+    print(os.path.relpath(pipeline.__file__), sorted(n for n in sys.modules if n.split(".")[0] in ("passes", "kernels", "protos")))
+    print([place(f"tfjit.{name}") for name in ("__init__", "kernels", "protos.graph_pb2", "tfjit", "benchmarks")])
+    print(os.path.relpath(worker._worker_path().split(os.pathsep)[0]))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(in_child))
+"""
+
+
+@pytest.mark.parametrize("installed", [False, True], ids=["nothing installed", "a wheel installed"])
+def test_programs_run_inside_a_clone(clone: Path, installed: bool) -> None:
+    """Its `tfjit/` hides an installed one, and finds its parts beside it: each module once."""
+    wheel = clone.parent / "installed" if installed else None
+    (clone / "modules.py").write_text(MODULES)
+    printed = run_in(clone, wheel, "modules.py").splitlines()
+    assert printed[0] == "passes/pipeline.py []"
+    assert printed[1] == "['tfjit/__init__.py', 'kernels/__init__.py', 'protos/graph_pb2.py', None, None]"
+    if installed:  # the processes that compile take the clone's too
+        assert printed[2] == "."
+    assert printed[3] == "kernels/registry.py"
+    (clone / "example.py").write_text(README_EXAMPLE.replace("tfjit/demo/", f"{clone}/tfjit/demo/"))
+    assert run_in(clone, wheel, "example.py").startswith("[[")
+    assert "digits_cnn.pb" in run_in(clone, wheel, "-m", "tfjit", "inspect", "tfjit/demo/digits_cnn.pb")
+    assert "usage:" in run_in(clone, wheel, "-m", "benchmarks", "--help")
+    compiled = "import sys, io; sys.stdin = open('/dev/null'); from tfjit.kernels import compiler; print(compiler.__file__)"
+    assert run_in(clone, wheel, "-c", compiled).strip() == str(clone / "kernels" / "compiler.py")
+
+
+def test_an_installed_package_needs_no_source_tree(clone: Path, tmp_path: Path) -> None:
+    code = "import sys, tfjit.kernels; print(tfjit.kernels.__file__, [f for f in sys.meta_path if 'Tree' in type(f).__name__])"
+    wheel = clone.parent / "installed"
+    assert run_in(tmp_path, wheel, "-c", code) == f"{wheel / 'tfjit' / 'kernels' / '__init__.py'} []\n"
+
+
+def test_a_copy_without_its_parts_is_told_apart(clone: Path, tmp_path: Path) -> None:
+    """A folder `kernels` beside an incomplete package is not taken for tfjit's."""
+    shutil.copytree(clone / "tfjit", tmp_path / "tfjit")
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "__init__.py").write_text("")
+    code = "import importlib.util, tfjit; print(importlib.util.find_spec('tfjit.kernels'))"
+    assert run_in(tmp_path, None, "-c", code) == "None\n"
 
 
 def test_wheel_is_complete(built: Path) -> None:

@@ -4,6 +4,8 @@ The names are fetched from the layers below when they are first used: `import tf
 """
 
 import importlib
+import os
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -129,6 +131,44 @@ _MISSING = {
 }
 
 
+class _SourceTree:
+    """Finds tfjit.kernels, tfjit.passes and tfjit.protos beside this folder, in a source tree.
+
+    There they are folders at the top of the tree; installation puts them inside the package. A
+    program that is started in a clone imports the clone's `tfjit/`, also where a wheel is
+    installed. Other names of the tree, `kernels` among them, are not made importable.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of one of the three packages; None for any other module."""
+        if name not in _BESIDE:
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [self.root])
+
+
+_BESIDE = ("tfjit.kernels", "tfjit.passes", "tfjit.protos")
+
+
+def _map_source_tree() -> None:
+    """Make the package whole where it runs from a source tree; an installed one is already."""
+    folder = os.path.abspath(__path__[0])  # programs change their directory
+    if os.path.isdir(os.path.join(folder, "kernels")):
+        return
+    root = os.path.dirname(folder)
+    beside = (os.path.join(root, name.rpartition(".")[2], "__init__.py") for name in _BESIDE)
+    known = any(getattr(finder, "root", None) == root for finder in sys.meta_path)  # it is imported anew
+    if not known and all(map(os.path.isfile, beside)):
+        sys.meta_path.append(_SourceTree(root))
+
+
+_map_source_tree()
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'tfjit' has no attribute {name!r}")
@@ -159,5 +199,5 @@ def _operation(name: str) -> Any:
 
 def __dir__() -> list[str]:
     ops = importlib.import_module("tfjit.ops")
-    found = {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *ops._NAMES, *ops._NAMESPACES} - {"importlib", "Any"}
+    found = {*globals(), *_NAMES, *_MODULES, *_SUBMODULES, *ops._NAMES, *ops._NAMESPACES} - {"importlib", "os", "sys", "Any"}
     return sorted(name for name in found if not name.startswith("_") or name.startswith("__"))

@@ -162,32 +162,42 @@ def _sparse_segment(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad")
 def _sparse_segment_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _check_sparse_segments(inputs)
+    return (_scattered_gradient(node, inputs, inputs[1], int(inputs[3])),)
+
+
+@reference("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2")
+def _sparse_segment_grad_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """The rows that any index names, in the order of the indices, and these indices."""
+    _check_sparse_segments(inputs)
+    unique, places = np.unique(inputs[1], return_inverse=True)
+    return _scattered_gradient(node, inputs, places.reshape(-1), unique.size), unique
+
+
+def _check_sparse_segments(inputs: Arrays) -> None:
     dy, indices, ids, rows_input = inputs
     rows = int(rows_input)
     if indices.size != ids.size:
         invalid("segment_ids and indices should have same size.")
-    out = np.zeros((rows, *dy.shape[1:]), wide(dy).dtype)
-    if not ids.size:
-        return (out.astype(dy.dtype),)
     if (ids < 0).any() or (ids >= dy.shape[0]).any():
         first = int(np.flatnonzero((ids < 0) | (ids >= dy.shape[0]))[0])
         invalid(f"Segment id {ids[first]} out of range [0, {dy.shape[0]}).")
     if (indices < 0).any() or (indices >= rows).any():
         first = int(np.flatnonzero((indices < 0) | (indices >= rows))[0])
         invalid(f"Index {indices[first]} out of range [0, {rows}).")
-    scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("V2").removesuffix("Grad")]
+
+
+def _scattered_gradient(node: NodeSpec, inputs: Arrays, places: np.ndarray, rows: int) -> np.ndarray:
+    """Return `rows` rows of zeros, to which each segment's gradient is added at its places."""
+    dy, _, ids, _ = inputs
+    out = np.zeros((rows, *dy.shape[1:]), wide(dy).dtype)
+    if not ids.size:
+        return out.astype(dy.dtype)
+    scale = _SCALES[node.op.removeprefix("SparseSegment").partition("Grad")[0]]
     counts = np.maximum(np.bincount(ids, minlength=dy.shape[0]), 1)
     weights = (1 / scale(counts)).astype(out.dtype).reshape(-1, *([1] * (dy.ndim - 1)))
-    np.add.at(out, indices, (wide(dy) * weights)[ids])
-    return (out.astype(dy.dtype),)
-
-
-@reference("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2")
-def _sparse_segment_grad_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """The rows of the dense gradient that segments took, and their numbers in order."""
-    (dense,) = _sparse_segment_grad(node, inputs)
-    places = np.unique(inputs[1])
-    return dense[places], places
+    np.add.at(out, places, (wide(dy) * weights)[ids])
+    return out.astype(dy.dtype)
 
 
 @reference("Bincount")

@@ -145,6 +145,7 @@ def test_a_device_that_is_not_there(front: str) -> None:
     assert text in str(expected.value)
     assert text in str(caught.value)
     assert "Make sure the device specification refers to a valid device" in str(caught.value)
+    assert "tfjit has no GPU devices: set allow_soft_placement" in str(caught.value)
     assert caught.value.op is find_op(w, "far")
 
 

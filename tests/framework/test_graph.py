@@ -478,8 +478,9 @@ def test_run_and_eval_use_the_default_session() -> None:
 def test_where_an_operation_was_built() -> None:
     op = Graph().create_op("NoOp")
     line = sys._getframe().f_lineno - 1
-    [(path, found, function)] = op.traceback
+    [(path, found, function, text)] = op.traceback
     assert (path, found, function) == (__file__, line, "test_where_an_operation_was_built")
+    assert text == 'op = Graph().create_op("NoOp")'
     assert op.built_at.endswith(f"test_graph.py:{line} in test_where_an_operation_was_built")
 
 

@@ -28,6 +28,21 @@ def test_read_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
         settings.text("TFJIT_JIT")
 
 
+READ = re.compile(r'(?:text|flag|integer|names|path|get|is_set)\("(TFJIT_[A-Z_]+)"')
+
+
+def test_every_setting_is_read_and_every_one_that_is_read_is_listed(root: Path) -> None:
+    """Nothing is promised that has no effect, in the list or in the documents."""
+    listed = {setting.name for setting in settings.SETTINGS}
+    folders = [root / name for name in ("tfjit", "kernels", "passes")]
+    sources = [p for folder in folders for p in folder.rglob("*.py")]
+    read = {name for p in sources for name in READ.findall(p.read_text("utf-8"))}
+    assert read <= listed
+    for document in ("README.md", "ARCHITECTURE.md"):
+        named = re.findall(r"\bTFJIT_[A-Z]+(?:_[A-Z]+)*\b", (root / document).read_text("utf-8"))
+        assert set(named) <= listed
+
+
 def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_VERIFY", "1")
     monkeypatch.setenv("TFJIT_COMPARE", "off")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -169,3 +170,28 @@ def test_errors_have_tensorflows_class(index: int) -> None:
         BAD[index](tfjit)
     names = {kind.__name__ for kind in type(ours.value).__mro__}
     assert type(theirs.value).__name__ in names, f"TensorFlow {theirs.value!r}, here {ours.value!r}"
+
+
+def test_a_function_registered_during_a_conversion_is_not_missed() -> None:
+    """As by another thread: what was found before it came is not kept for later conversions."""
+
+    class Value:
+        """A type that is registered while another one of its values is being converted."""
+
+    class Registers(type):
+        done = False
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            if kind is Value and not Registers.done:
+                Registers.done = True
+                register_tensor_conversion_function(Value, lambda value, **_: tfjit.constant(7.0), priority=-1)
+            return False
+
+    class Trigger(metaclass=Registers):
+        """A registered type; asking whether another one derives from it registers that one."""
+
+    register_tensor_conversion_function(Trigger, lambda value, **_: NotImplemented, priority=0)
+    with tfjit.Graph().as_default():
+        with contextlib.suppress(TypeError):
+            tfjit.convert_to_tensor(Value())
+        assert tfjit.convert_to_tensor(Value()).op.type == "Const"

@@ -126,7 +126,12 @@ def segment_cases() -> Iterator[Case]:
         yield Case(op, [f(4, 3), ints(2, 0, 9), ints(0, 0, 1)])
         yield Case(op, [f(4, 3), ints(2, 0, 1), ints(0, 1, 0)], own_words=True)
         yield Case(f"{op}WithNumSegments", [f(4, 3), rows, ints(0, 0, 1, 3, 3), n(6)], {}, SINGLE)
-        yield Case(f"{op}Grad", [f(3, 2), rows, ints(0, 0, 1, 2, 2), n(5)], {}, SINGLE)
+        for grad in (f"{op}Grad", f"{op}GradV2"):
+            yield Case(grad, [f(3, 2), rows, ints(0, 0, 1, 2, 2), n(5)], {}, SINGLE)
+            yield Case(grad, [f(3, 2), ints(2, 9), ints(0, 1), n(5)])
+            yield Case(grad, [f(3, 2), ints(2, 1, 0), ints(0, 1), n(5)])
+        yield Case(f"{op}GradV2", [f(0, 2), ints(), ints(), n(5)])  # V1 of TensorFlow leaves it unset
+        yield Case(f"{op}GradV2", [f(3, 2, 2), rows.astype(np.int64), ints(0, 0, 1, 2, 2), n(5)], {}, SINGLE)
     yield Case("Bincount", [ints(1, 0, 3, 1), n(5), np.zeros(0, np.float32)])
     yield Case("Bincount", [ints(1, 0, 3, 1), n(3), f(4)], {}, SINGLE)
     yield Case("Bincount", [ints(1, -1), n(3), np.zeros(0, np.float32)])

@@ -95,6 +95,15 @@ def test_nobody_serves_other_targets(registry: dict[str, SessionFactory], target
         tfjit.Session(target, graph=tfjit.Graph())
 
 
+@pytest.mark.parametrize("make", [tfjit.Session, tfjit.InteractiveSession, tfjit.Session.reset])
+def test_a_cluster_is_told_that_it_is_not_served_yet(make: Any) -> None:
+    with pytest.raises(tfjit.errors.NotFoundError) as caught:
+        make("grpc://localhost:1")
+    text = str(caught.value)
+    assert text.startswith('No session factory registered for the given session options: {target: "grpc://localhost:1"')
+    assert "grpc:// targets) are not implemented in this version of tfjit: leave the target empty" in text
+
+
 def test_a_name_is_registered_once(registry: dict[str, SessionFactory], caplog: pytest.LogCaptureFixture) -> None:
     first = registry["DIRECT_SESSION"]
     with caplog.at_level(logging.ERROR):

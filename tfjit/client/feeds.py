@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.client.fetches import fed_parts, feed_conversion
+from tfjit.client.interop import graph_hint
 from tfjit.framework import errors
 from tfjit.framework.dtypes import DType, as_dtype
 from tfjit.framework.shape import Shape, TensorShape
@@ -236,7 +237,8 @@ def _fed_tensor(graph: Any, key: Any) -> Any:
     try:
         element = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
     except Exception as e:
-        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {e.args[0] if e.args else e}") from None
+        hint = graph_hint(graph, key)
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {e.args[0] if e.args else e}{hint}") from None
     if not graph.is_feedable(element):
         raise ValueError(f"Tensor {element.name} may not be fed.")
     return element

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tfjit.client.interop import graph_hint
 from tfjit.framework.errors import InaccessibleTensorError
 from tfjit.framework.indexed_slices import IndexedSlices, IndexedSlicesValue
 
@@ -123,6 +124,7 @@ class FetchMapper:
         except TypeError as e:
             raise TypeError(
                 f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({e})'
+                + graph_hint(self._graph, fetch)
             ) from None
         except ValueError as e:
             raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({e})") from None

@@ -32,15 +32,14 @@ class Patch:
         with _lock:
             if not self._active:
                 return
+            if _patches == 1:
+                if _theirs:
+                    _swap([(name, _ours()[name], theirs) for name, theirs in _theirs.items()])
+                    _theirs.clear()
+                if _finder in sys.meta_path:
+                    sys.meta_path.remove(_finder)
             self._active = False
             _patches -= 1
-            if _patches:
-                return
-            if _finder in sys.meta_path:
-                sys.meta_path.remove(_finder)
-            for name, theirs in _theirs.items():
-                _swap(name, _ours()[name], theirs)
-            _theirs.clear()
 
     def __enter__(self) -> Patch:
         return self
@@ -59,20 +58,31 @@ def patch_tensorflow() -> Patch:
             session = tf.compat.v1.Session()  # a tfjit.Session
     """
     global _patches
-    with _lock:
-        _patches += 1
-        if _patches == 1:
-            home = sys.modules.get(_HOME)
-            if home is not None:
-                _replace(home)
-            else:
-                sys.meta_path.insert(0, _finder)
-    return Patch()
+    importlib.import_module("tfjit.client.session")  # not under the lock: it may wait for others
+    while True:
+        if _HOME in sys.modules:
+            home = importlib.import_module(_HOME)  # waits for a thread that is importing it
+            if not all(hasattr(home, name) for name in _NAMES):
+                raise ImportError(
+                    f"patch_tensorflow() was called in the middle of this thread's import of {_HOME}: "
+                    "call it before or after `import tensorflow`"
+                )
+        with _lock:
+            if not _patches:
+                loaded = sys.modules.get(_HOME)
+                if loaded is None:
+                    sys.meta_path.insert(0, _finder)
+                elif all(hasattr(loaded, name) for name in _NAMES):
+                    _replace(loaded)
+                else:
+                    continue  # another thread has begun to import it meanwhile
+            _patches += 1
+            return Patch()
 
 
 @functools.cache
 def _ours() -> dict[str, Any]:
-    """tfjit's classes, with TensorFlow's default graph for a session that is given none."""
+    """Return tfjit's classes, made over TensorFlow's default graph. Called under `_lock`."""
     module = importlib.import_module("tfjit.client.session")
 
     def of_default_graph(base: Any) -> Any:
@@ -87,16 +97,46 @@ def _ours() -> dict[str, Any]:
 
 
 def _replace(home: ModuleType) -> None:
-    for name, ours in _ours().items():
-        _theirs[name] = getattr(home, name)
-        _swap(name, _theirs[name], ours)
+    """Put tfjit's classes in the place of TensorFlow's, which `_theirs` keeps."""
+    theirs = {name: getattr(home, name) for name in _NAMES}
+    _swap([(name, theirs[name], ours) for name, ours in _ours().items()])
+    _theirs.update(theirs)
 
 
-def _swap(name: str, old: Any, new: Any) -> None:
-    """Put `new` wherever one of TensorFlow's modules has `old` under that name."""
-    for module_name, module in list(sys.modules.items()):
-        if module_name.partition(".")[0] == "tensorflow" and isinstance(module, ModuleType) and vars(module).get(name) is old:
-            setattr(module, name, new)
+def _swap(changes: Sequence[tuple[str, Any, Any]]) -> None:
+    """Put the new classes wherever TensorFlow's modules have the old ones; all of them or none.
+
+    changes: (name, old class, new class). The defining module comes first, and the search goes on
+    until it finds nothing: another thread may meanwhile import modules that take the class over.
+    """
+    done: list[tuple[ModuleType, str, Any, Any]] = []
+    try:
+        for name, old, new in changes:
+            holders = _holders(name, old)
+            while holders:
+                for module in holders:
+                    done.append((module, name, old, new))
+                    setattr(module, name, new)
+                changed = {id(module) for module, changed_name, *_ in done if changed_name == name}
+                holders = [module for module in _holders(name, old) if id(module) not in changed]
+    except BaseException:
+        for module, name, old, new in reversed(done):
+            if vars(module).get(name) is new:  # it may be this one that failed
+                setattr(module, name, old)
+        raise
+
+
+def _holders(name: str, value: Any) -> list[ModuleType]:
+    """TensorFlow's loaded modules that have the value under the name; the defining one first.
+
+    Other threads import while this runs. `dict.copy` makes one table in one call that runs no
+    Python code, so that no other thread can change the dictionary in it. `list(items())` makes a
+    tuple for each module; that may start a garbage collection, and finalizers let others run.
+    """
+    modules = sys.modules.copy()
+    names = [_HOME, *(found for found in modules if found.partition(".")[0] == "tensorflow" and found != _HOME)]
+    found = (modules.get(each) for each in names)
+    return [m for m in found if isinstance(m, ModuleType) and vars(m).get(name) is value]
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -13,11 +13,12 @@ from tfjit.client.callables import OptionsCallable, make_callable
 from tfjit.client.entries import Entry, Resolved, entry_by_dict, is_quantized, leaf_values
 from tfjit.client.feeds import feed_slot, is_nested, partial_feeds, resolve_feeds
 from tfjit.client.fetches import FetchMapper, is_converted
-from tfjit.client.interop import SessionBase, enter_default, join_tensorflow, leave_default, places_softly
+from tfjit.client.interop import SessionBase, enter_default, graph_hint, join_tensorflow, leave_default, places_softly
 from tfjit.client.interrupts import uninterrupted, watch_for_forks
 from tfjit.client.sources import extend_backend, graph_from, interactive_config, to_config
 from tfjit.client.tensor_handles import feed_handles, fetch_handles, makes_handle
 from tfjit.framework import errors, settings
+from tfjit.framework.graph import Graph
 from tfjit.framework.operation import set_default_session_getter
 from tfjit.runtime.backend import PlanCounters
 from tfjit.runtime.factory import SessionOptions, new_session
@@ -74,7 +75,8 @@ class BaseSession(SessionBase):
     """A session over one graph.
 
     target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, or a path to one;
-    None takes the default graph. config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a config
+    None takes the default graph: tfjit's own, or TensorFlow's if that has operations, tfjit's has none and no `as_default` block of a
+    tfjit graph is open. config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for what a config
     cannot say (env, session_resource, custom_kernel_creator); `target` and `config` win over its own where they are given.
     Raises NotFoundError when no session factory serves the target, TypeError for a graph or config of another type.
     """
@@ -161,7 +163,8 @@ class BaseSession(SessionBase):
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         if self._graph.version == 0:
-            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+            hint = graph_hint(self._graph)
+            raise RuntimeError(f"The Session graph is empty. Add operations to the graph before calling run().{hint}")
 
     def _extend(self) -> None:
         """Send what is new of the graph; each node once, whoever asks. An interrupt is raised when all is sent: a back end that had half
@@ -175,7 +178,10 @@ class BaseSession(SessionBase):
         with self._extend_lock, graph._lock:  # the graph's own, so that version and nodes belong together
             version = graph.version
             if version > self._sent_version:
-                extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
+                try:
+                    extend_backend(self._backend, graph, self._sent_version, self._sent_names, self._add_shapes)
+                except errors.InvalidGraphError as error:
+                    raise self._explained(error) from None
                 self._sent_version = version
 
     def _run_new(self, key: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
@@ -349,6 +355,8 @@ class BaseSession(SessionBase):
         if self._closed and not isinstance(error, errors.CancelledError):
             # it was closed meanwhile: what the step found missing, the closing took away
             return errors.CancelledError(None, None, "Session has been closed.")
+        if not isinstance(self._graph, Graph):
+            error = error.by_status()  # over TensorFlow's graph, exactly the class that it raises
         found = _NODE_MARK.search(error.message)
         if error.op is not None or error.message.startswith("Graph execution error:"):
             return error
@@ -454,7 +462,7 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """A session that makes itself and its graph the default until it is closed."""
+    """A session that makes itself and its graph the default until it is closed. It takes what Session takes."""
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None, *, options: SessionOptions | None = None) -> None:
         super().__init__(target, graph, interactive_config(config, options), options=options)

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tfjit.client.interop import tensorflow_default_graph
 from tfjit.framework import errors
-from tfjit.framework.default_graph import get_default_graph
+from tfjit.framework.default_graph import get_default_graph, is_unused
 from tfjit.framework.graph import Graph
 from tfjit.framework.graph_def import import_graph_def
 from tfjit.runtime.backend import BackendSession
@@ -16,12 +17,14 @@ from tfjit.runtime.backend import BackendSession
 def graph_from(source: Any) -> Any:
     """The graph of a session.
 
-    source: None (the default graph), a tfjit Graph or TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or
+    source: None (the default graph; TensorFlow's where only that has operations),
+    a tfjit Graph or TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or
     MetaGraphDef message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
     Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph, NotFoundError for a missing file.
     """
     if source is None:
-        return get_default_graph()
+        theirs = tensorflow_default_graph() if is_unused() else None
+        return theirs if theirs is not None else get_default_graph()
     if isinstance(source, Graph):
         return source
     if hasattr(source, "as_graph_def") and hasattr(source, "as_graph_element"):

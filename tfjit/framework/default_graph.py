@@ -55,6 +55,11 @@ def get_default_graph() -> Graph:
     return _stack.bottom
 
 
+def is_unused() -> bool:
+    """Whether this thread has no `as_default` block and has built nothing in its own graph."""
+    return not _stack.graphs and (_stack.bottom is None or _stack.bottom.version == 0)
+
+
 def reset_default_graph() -> None:
     """Give this thread a new, empty default graph. Raises AssertionError inside `as_default`."""
     if _stack.graphs:

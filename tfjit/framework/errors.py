@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 OK: Final = 0
 CANCELLED: Final = 1
@@ -30,13 +30,38 @@ class OpError(Exception):
     error_code: one of the codes of this module.
     """
 
+    # Filled by `client/interop.py` once TensorFlow is loaded: our class -> TensorFlow's of that name,
+    # which is then a subclass of ours. It is raised in the place of ours, since TensorFlow's own
+    # programs compare classes exactly (MonitoredSession ends by `exception_type in [...]`).
+    _raised_as: ClassVar[dict[type, type]] = {}
+    _raised_by_tfjit = False  # of an instance of TensorFlow's class: whether tfjit made it
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> OpError:
+        """Make an instance; of TensorFlow's class of the same name where that is loaded."""
+        theirs = OpError._raised_as.get(cls)
+        made: OpError = super().__new__(cls if theirs is None else theirs)
+        if theirs is not None:
+            made._raised_by_tfjit = True
+        return made
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._derive_from_tensorflow()
+
+    @classmethod
+    def _derive_from_tensorflow(cls) -> None:
+        """Put TensorFlow's classes in the place of ours among the bases of a further class."""
+        bases = tuple(OpError._raised_as.get(base, base) for base in cls.__bases__)
+        if bases != cls.__bases__:
+            cls.__bases__ = bases
+
     def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
-        Exception.__init__(self)  # not by super(): TensorFlow's class of the same name may have joined the bases
+        Exception.__init__(self)
         self._node_def = node_def
         self._op = op
         self._message = message
         self._error_code = error_code
-        self._payloads: dict[str, bytes] = dict(args[0]) if args and isinstance(args[0], dict) else {}
+        self._experimental_payloads: dict[str, bytes] = dict(args[0]) if args and isinstance(args[0], dict) else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An Operation belongs to a graph of this process: only what the text says travels.
@@ -47,7 +72,14 @@ class OpError(Exception):
         made = _rebuild(
             type(self), node_def if node_def is not None else self._node_def, op if op is not None else self._op, message, self._error_code
         )
-        made._payloads = dict(self._payloads)
+        made._experimental_payloads = dict(self._experimental_payloads)
+        made._raised_by_tfjit = True
+        return made
+
+    def by_status(self) -> OpError:
+        """Return the error as one of the sixteen classes, without further bases."""
+        made = make_error(self._error_code, self._message, self._node_def, self._op)
+        made._experimental_payloads = dict(self._experimental_payloads)
         return made
 
     @property
@@ -75,7 +107,7 @@ class OpError(Exception):
     @property
     def experimental_payloads(self) -> dict[str, bytes]:
         """Payloads of the status; empty unless a remote task sent some."""
-        return self._payloads
+        return self._experimental_payloads
 
     def __str__(self) -> str:
         built_at = getattr(self._op, "built_at", None)
@@ -209,12 +241,27 @@ class InvalidGraphError(InvalidArgumentError, ValueError):
     graph; here one class serves both, so either `except` clause catches it.
     """
 
+    # TensorFlow's, which come first once its classes are among the bases, expect its Operation.
+    __reduce__ = OpError.__reduce__
+    __str__ = OpError.__str__
+
 
 class InvalidDtypeError(InvalidArgumentError, TypeError):
     """A dtype or attr value of a wrong type while a graph is built: TensorFlow raises TypeError there."""
 
+    __reduce__ = OpError.__reduce__
+    __str__ = OpError.__str__
 
-class InaccessibleTensorError(ValueError):
+
+class _FetchError(ValueError):
+    """The base of InaccessibleTensorError; TensorFlow's class takes its place once it is loaded.
+
+    Python lets the bases of a class change only among classes of one memory layout, and that of
+    ValueError itself, a class in C, is another one.
+    """
+
+
+class InaccessibleTensorError(_FetchError):
     """A tensor or operation that the graph does not let be fetched."""
 
 

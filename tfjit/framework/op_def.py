@@ -412,14 +412,15 @@ class OpRegistry:
     def list(self) -> tuple[OpDef, ...]:
         """Every op, by name."""
         self._load()
-        return tuple(self._ops[name] for name in sorted(self._ops))
+        ops = self._ops.copy()  # in one step: other threads register and unregister
+        return tuple(ops[name] for name in sorted(ops))
 
     def __contains__(self, op_type: str) -> bool:
         return self.lookup(op_type) is not None
 
     def __iter__(self) -> Iterator[str]:
         self._load()
-        return iter(self._ops)
+        return iter(self._ops.copy())
 
     def __len__(self) -> int:
         self._load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from traceback import FrameSummary
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -443,12 +444,12 @@ class Operation:
         return f"{shown}:{line} in {code.co_name}"
 
     @property
-    def traceback(self) -> list[tuple[str, int, str]]:
-        """(file, line, function) of the user's code that made this operation; one entry."""
+    def traceback(self) -> list[FrameSummary]:
+        """The place in the user's code that made this operation; one entry, or none."""
         if self._frame is None:
             return []
         code, line = self._frame
-        return [(code.co_filename, line, code.co_name)]
+        return [FrameSummary(code.co_filename, line, code.co_name)]
 
     def _add_control_input(self, op: Operation) -> None:
         self._add_control_inputs([op])

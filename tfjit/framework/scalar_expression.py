@@ -62,9 +62,9 @@ class Expression:
                 assert row is not None
                 operands = [values[a] for a in step.args]
                 if row.error is not None and row.error.occurs(operands):
-                    from tfjit.framework.errors import InvalidArgumentError
+                    from tfjit.framework import errors
 
-                    raise InvalidArgumentError(None, None, row.error.message)
+                    raise getattr(errors, row.error.kind)(None, None, row.error.message)
                 values.append(np.asarray(row.reference(*operands)))
         shape = np.broadcast_shapes(*(np.shape(x) for x in inputs))  # of all inputs, also of those that the expression leaves out
         result = np.asarray(values[-1])

@@ -48,7 +48,7 @@ SETTINGS: Final = (
     Setting("TFJIT_RECURSION", "int", "500", "how deep a function may call itself before ResourceExhaustedError says so"),
     Setting("TFJIT_STRICT_PLACEMENT", "flag", "0", "a node that cannot be placed fails every run, as in TensorFlow"),
     Setting("TFJIT_WINOGRAD", "flag", "1", "3x3 convolutions in Winograd's form where that is faster; 0: always the direct sum"),
-    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "keep tfjit's own frames in tracebacks"),
+    Setting("TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"),
     Setting(
         "TFJIT_SEED_RULE",
         "choice",

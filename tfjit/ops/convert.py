@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -18,8 +19,22 @@ from tfjit.framework.shape import TensorShape
 ConversionFunction = Callable[..., Any]
 
 _MAX_INT32: Final = 2**31 - 1
-_by_priority: list[tuple[int, tuple[type, ...], ConversionFunction]] = []
-_found: dict[type, tuple[ConversionFunction, ...]] = {}
+
+
+class _Conversions:
+    """The registered functions, lowest priority first, and those that were found for a type.
+
+    A registration makes a new one, so that a thread that converts meanwhile sees a whole list, and
+    never keeps functions found in the old list for the new one.
+    """
+
+    def __init__(self, entries: Iterable[tuple[int, tuple[type, ...], ConversionFunction]]) -> None:
+        self.entries = sorted(entries, key=lambda entry: entry[0])
+        self.found: dict[type, tuple[ConversionFunction, ...]] = {}
+
+
+_conversions = _Conversions(())
+_registering: Final = threading.Lock()
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
@@ -43,15 +58,16 @@ def register_tensor_conversion_function(base_type: Any, conversion_func: Convers
         raise TypeError(f"Argument `base_type` must be a type or a tuple of types. Obtained: {base_type}")
     if not callable(conversion_func):
         raise TypeError(f"Argument `conversion_func` must be callable. Obtained: {conversion_func}")
-    _by_priority.append((priority, types, conversion_func))
-    _by_priority.sort(key=lambda entry: entry[0])
-    _found.clear()
+    global _conversions
+    with _registering:
+        _conversions = _Conversions([*_conversions.entries, (priority, types, conversion_func)])
 
 
 def _functions(kind: type) -> tuple[ConversionFunction, ...]:
-    found = _found.get(kind)
+    known = _conversions
+    found = known.found.get(kind)
     if found is None:
-        found = _found[kind] = tuple(function for _, types, function in _by_priority if issubclass(kind, types))
+        found = known.found[kind] = tuple(function for _, types, function in known.entries if issubclass(kind, types))
     return found
 
 

@@ -46,7 +46,7 @@ def register_device_factory(device_type: str, factory: DeviceFactory, priority: 
 
 def device_type_priorities() -> Mapping[str, int]:
     """Placement priority of each registered device type."""
-    return {device_type: priority for device_type, (priority, _) in _FACTORIES.items()}
+    return {device_type: priority for device_type, (priority, _) in _FACTORIES.copy().items()}
 
 
 class DeviceManager:
@@ -54,7 +54,7 @@ class DeviceManager:
 
     def __init__(self, config: Any = None, prefix: str = TASK_PREFIX) -> None:
         devices: list[Device] = []
-        for _, (_, factory) in sorted(_FACTORIES.items(), key=lambda item: item[0] != "CPU"):
+        for _, (_, factory) in sorted(_FACTORIES.copy().items(), key=lambda item: item[0] != "CPU"):
             devices.extend(factory(config, prefix))
         if not any(device.device_type == "CPU" for device in devices):
             raise errors.NotFoundError(None, None, "No CPU devices are available in this process")

@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV, Env
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.session")
 
+_NO_CLUSTERS: Final = (
+    " Cluster sessions (grpc:// targets) are not implemented in this version of tfjit: leave the target empty"
+    " to run the graph in this process, or run it on the cluster with TensorFlow's own session."
+)
+
 
 # (NodeDef of a node as it will run) -> its kernel, (OpContext, inputs) -> outputs; None leaves the node to tfjit
 KernelCreator = Callable[[Any], "SyncKernel | None"]
@@ -29,7 +34,7 @@ KernelCreator = Callable[[Any], "SyncKernel | None"]
 class SessionOptions:
     """How to make a session.
 
-    target: '' for local devices, 'grpc://host:port' for a cluster. config: tfjit ConfigProto.
+    target: '' for the devices of this process; a cluster's, 'grpc://host:port', is not served yet. config: tfjit ConfigProto.
     env: the files, clock and environment variables that the session sees; the process's by default.
     session_resource: resource managers shared with the other sessions that are given the same object; None for the session's own.
     custom_kernel_creator: asked for each node that a run needs, once a session, before tfjit looks for a kernel of its own. It gets the
@@ -89,11 +94,12 @@ class SessionFactory(ABC):
             return next(iter(accepted.values()))
         registered = ", ".join(factories)
         if not accepted:
+            hint = _NO_CLUSTERS if options.target.startswith("grpc://") else ""
             raise errors.NotFoundError(
                 None,
                 None,
                 f"No session factory registered for the given session options: {{{options.describe()}}} "
-                f"Registered factories are {{{registered}}}.",
+                f"Registered factories are {{{registered}}}.{hint}",
             )
         raise errors.InternalError(
             None,

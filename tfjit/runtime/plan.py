@@ -478,7 +478,7 @@ class Plan:
                 self.variants[shapes] = found
                 found.charge()
                 if len(self.variants) > self.max_variants:
-                    dropped = max((v for v in self.variants.values() if v is not found), key=lambda v: v.idle)
+                    dropped = max((v for v in self.held() if v is not found), key=lambda v: v.idle)
                     self.drop(dropped)
                     self.session.budget.forget(dropped)
             return found
@@ -507,7 +507,7 @@ class Plan:
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
 
     def held(self) -> list[Variant]:
-        """Every variant."""
+        """Every variant. A copy in one step: `drop` takes no lock, and comes from any thread."""
         return list(self.variants.values())
 
     def drop_all(self) -> list[Variant]:

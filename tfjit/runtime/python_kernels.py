@@ -35,9 +35,7 @@ def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         )
     try:
         returned = function(*[_argument(v) for v in inputs])
-    except errors.OpError:
-        raise
-    except Exception as error:
+    except Exception as error:  # an OpError too: it is the function's, not one of this step
         kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError)
         raise kind(None, None, f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from error
     values = [_array(v) for v in (returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,))]

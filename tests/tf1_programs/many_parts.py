@@ -1,6 +1,6 @@
 """A TensorFlow 1 program with what such programs are made of: queue runners, checkpoints, summaries, monitored sessions, SavedModels.
 
-`python tf1_program.py FOLDER` writes into FOLDER and prints one line a section: the same under TensorFlow and under `python -m tfjit`.
+`python many_parts.py FOLDER` writes into FOLDER and prints one line a section: the same under TensorFlow and under `python -m tfjit`.
 """
 
 import os
