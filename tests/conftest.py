@@ -15,6 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # that a test run neither depends on what the user has compiled nor fills the user's cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process do so for the level, too
+    from tfjit.kernels.compiler import numba_target
+
+    os.environ.update(numba_target())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
