@@ -11,9 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Before anything imports TensorFlow or tfjit: both read these once. The compiled kernels of the tests stay in the tree, so
-# that a test run neither depends on what the user has compiled nor fills the user's cache.
+# Before anything imports TensorFlow or tfjit: both read these once, and so do the processes that tests start. The compiled
+# kernels of the tests stay in the tree, so that a test run neither depends on what the user has compiled nor fills the user's
+# cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # else TensorFlow's mode depends on the CPU (tests/oracle.py)
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process do so for the level, too
     from tfjit.kernels.compiler import numba_target
