@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-
 from llvmlite import ir
-from numba.core import config
-from numba.core.codegen import get_host_cpu_features
 
-from tfjit.kernels.vmath.emit import F16, F32, INT_KINDS, Value, fabs, scalar, where
+from tfjit.kernels.vmath.emit import F16, F32, INT_KINDS, Value, fabs, scalar, target_has, where
 
 
 def _clamped_shift(y: Value) -> Value:
@@ -59,11 +55,9 @@ def round_bf16(x: Value) -> Value:
     return _bf16_bits(x).as_float()
 
 
-@functools.cache
 def _converts_half() -> bool:
-    """Whether the CPU Numba compiles for has half <-> float instructions; LLVM would call a function that Numba cannot link."""
-    flags = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
-    return not {"+f16c", "+avx512f", "+fullfp16", "+fp-armv8"}.isdisjoint(flags.split(","))
+    """Whether the CPU has half <-> float instructions; without them LLVM would call a function that Numba cannot link."""
+    return target_has("f16c", "avx512f", "fullfp16", "fp-armv8")
 
 
 def half_to_float(h: Value) -> Value:
