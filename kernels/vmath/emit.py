@@ -406,7 +406,8 @@ def intrinsic_for(name: str) -> Any:
 @functools.cache
 def target_has(*features: str) -> bool:
     """Whether the CPU that Numba compiles for has one of these features, in LLVM's words."""
-    flags = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    given = getattr(config, "CPU_FEATURES", None)  # Numba sets it at import
+    flags = get_host_cpu_features() if given is None else given
     return not {f"+{feature}" for feature in features}.isdisjoint(flags.split(","))
 
 
