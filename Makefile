@@ -2,7 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
-PYTEST_ARGS ?= --numprocesses auto --dist loadfile
+PYTEST_ARGS ?= --numprocesses auto --dist worksteal
 BIN := $(VENV)/bin
 # Stamps of what is installed, so that a second call starts at once. They follow pyproject.toml.
 BASE := $(VENV)/.installed-base

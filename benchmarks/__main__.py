@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=7, help="alternating rounds (default 7)")
     parser.add_argument("--threads", type=int, default=cores, help="threads of every candidate (default: all cores)")
     parser.add_argument("--feeds", choices=("round", "run"), default="round", help="when the values fed change (default: each round)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="which of tf,xla,jax,ort take part, where installed (default: all)")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"which of {','.join(PEERS)} take part, where installed (default: all)")
     parser.add_argument("--no-peers", action="store_true", help="tfjit and NumPy only")
     parser.add_argument("--only-targets", action="store_true", help="the rows that a ratio is wanted of, in a compact table")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
@@ -80,6 +80,10 @@ def main(argv: list[str] | None = None) -> int:
     limits = measure_limits(args.threads)
     print(limits)
     print(f"{args.threads} threads, {args.rounds} alternating rounds, feeds changed each {args.feeds}, outputs checked before and after")
+    if installed("tensorflow") and not args.no_peers:
+        from benchmarks.peers.other_mode import mode_name, uses_onednn
+
+        print(f"TensorFlow: tf is {mode_name(uses_onednn())}, tf other is {mode_name(not uses_onednn())}")
     first = next(w for w in known["dispatch"] if w.callables)
     measure(first, replace(options, rounds=1))  # imports, pools and compiler processes are not the first row's
     table = TargetTable() if args.only_targets else WideTable()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.workload import Feeds, Workload
+
+PAUSE_S = 0.002  # before each share of a round: another candidate's threads may still spin
 
 
 def installed(module: str) -> bool:
@@ -66,6 +70,49 @@ class Candidate(ABC):
         """Bring the candidate to full speed."""
         for _ in range(3):
             self.run(bound)
+
+    def seconds(self, bound: Sequence[Any], count: int) -> float:
+        """Seconds a run over `count` runs that use the sets of feeds in turn."""
+        time.sleep(PAUSE_S)
+        self.run(bound[0])
+        if self.workload.callers > 1:
+            return self._seconds_of_callers(bound, count)
+        run, sets = self.run, len(bound)
+        kept: deque[Any] = deque(maxlen=self.workload.kept)
+        start = time.perf_counter()
+        if self.workload.kept:
+            for i in range(count):
+                kept.append(run(bound[i % sets]))
+        else:
+            for i in range(count):
+                run(bound[i % sets])
+        return (time.perf_counter() - start) / count
+
+    def _seconds_of_callers(self, bound: Sequence[Any], count: int) -> float:
+        callers, run, sets = self.workload.callers, self.run, len(bound)
+        each = -(-count // callers)
+        barrier = threading.Barrier(callers + 1)
+        failures: list[Exception] = []
+
+        def call(first: int) -> None:
+            barrier.wait()
+            try:
+                for i in range(each):
+                    run(bound[(first + i) % sets])
+            except Exception as error:  # raised again below, in the thread that measures
+                failures.append(error)
+
+        threads = [threading.Thread(target=call, args=(n,)) for n in range(callers)]
+        for thread in threads:
+            thread.start()
+        barrier.wait()
+        start = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        elapsed = time.perf_counter() - start
+        if failures:
+            raise failures[0]
+        return elapsed / (each * callers)
 
     def close(self) -> None:  # noqa: B027 most hold nothing
         """Free what it holds."""
@@ -175,17 +222,21 @@ class NumPy(Candidate):
         return self.reference(bound)
 
 
-PEERS = ("tf", "xla", "jax", "ort")
+PEERS = ("tf", "tf other", "xla", "jax", "ort")
 
 
 def candidates_for(workload: Workload, peers: Sequence[str] = PEERS) -> list[type[Candidate]]:
     """Who takes part in a workload, the sessions before those that share them. peers: which of PEERS may."""
     chosen: list[type[Candidate]] = [Tfjit, TfjitUnfused]
-    if installed("tensorflow") and {"tf", "xla"} & set(peers):
+    if installed("tensorflow") and {"tf", "tf other", "xla"} & set(peers):
         from benchmarks.peers import tensorflow
 
         if "tf" in peers:
             chosen += [tensorflow.Default, tensorflow.Inline]
+        if "tf other" in peers:
+            from benchmarks.peers.other_mode import OtherMode
+
+            chosen.append(OtherMode)
         if workload.callables:
             chosen += [TfjitCallable, *([tensorflow.OptionsCallable] if "tf" in peers else [])]
         if "xla" in peers:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import threading
-import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -19,9 +16,9 @@ from benchmarks.work import work
 from benchmarks.workload import Feeds, Workload
 
 ROUND_S = 0.05  # each candidate's share of a round
-PAUSE_S = 0.002  # before each share: another candidate's threads may still spin
 FEED_SETS = 4
 OURS = ("tfjit", "unfused", "tfjit call")
+TENSORFLOW = ("tf", "tf other")
 LEFT_OUT = "left out"
 
 
@@ -76,6 +73,11 @@ class Result:
         if "tfjit" not in self.first_s or "tf" not in self.first_s:
             return None
         return statistics.median(self.first_s["tfjit"]) / statistics.median(self.first_s["tf"])
+
+    def tensorflow(self) -> str | None:
+        """Return the faster of TensorFlow's two modes, through its default session: what a wanted ratio is to."""
+        modes = [name for name in TENSORFLOW if name in self.timings]
+        return min(modes, key=lambda name: self.timings[name].us, default=None)
 
     def best_peer(self) -> str | None:
         """The fastest other runtime, through its ordinary call."""
@@ -156,7 +158,7 @@ def measure(workload: Workload, options: Options, limits: Limits | None = None) 
             for candidate, count in order:
                 sets = bound[candidate.name]
                 used = sets if options.feeds == "run" else [sets[n % len(sets)]]
-                times[candidate.name].append(_time(candidate, used, count))
+                times[candidate.name].append(candidate.seconds(used, count))
             order.reverse()
         for name, wrong in check(workload, {n: outputs_of(c, feeds) for n, c in candidates.items()}, "after timing").items():
             notes.setdefault(name, wrong)
@@ -206,53 +208,7 @@ def _timing(candidate: Candidate, seconds: list[float]) -> Timing:
 def _runs_in_a_round(candidate: Candidate, bound: list[Any]) -> int:
     count = candidate.workload.callers
     while True:
-        elapsed = _time(candidate, bound, count) * count
+        elapsed = candidate.seconds(bound, count) * count
         if elapsed > ROUND_S / 4 or count > 100_000:
             return max(candidate.workload.callers, int(count * ROUND_S / max(elapsed, 1e-9)))
         count *= 4
-
-
-def _time(candidate: Candidate, bound: list[Any], count: int) -> float:
-    """Seconds a run over `count` runs that use the sets of feeds in turn."""
-    workload = candidate.workload
-    time.sleep(PAUSE_S)
-    candidate.run(bound[0])
-    if workload.callers > 1:
-        return _time_callers(candidate, bound, count)
-    run, sets = candidate.run, len(bound)
-    kept: deque[Any] = deque(maxlen=workload.kept)
-    start = time.perf_counter()
-    if workload.kept:
-        for i in range(count):
-            kept.append(run(bound[i % sets]))
-    else:
-        for i in range(count):
-            run(bound[i % sets])
-    return (time.perf_counter() - start) / count
-
-
-def _time_callers(candidate: Candidate, bound: list[Any], count: int) -> float:
-    callers, run, sets = candidate.workload.callers, candidate.run, len(bound)
-    each = -(-count // callers)
-    barrier = threading.Barrier(callers + 1)
-    failures: list[Exception] = []
-
-    def call(first: int) -> None:
-        barrier.wait()
-        try:
-            for i in range(each):
-                run(bound[(first + i) % sets])
-        except Exception as error:  # raised again below, in the thread that measures
-            failures.append(error)
-
-    threads = [threading.Thread(target=call, args=(n,)) for n in range(callers)]
-    for thread in threads:
-        thread.start()
-    barrier.wait()
-    start = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    elapsed = time.perf_counter() - start
-    if failures:
-        raise failures[0]
-    return elapsed / (each * callers)

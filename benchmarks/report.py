@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Result
 
-COLUMNS = ("tfjit", "unfused", "tf", "tf inline", "tfjit call", "tf call", "xla", "jax", "ort", "numpy")
+COLUMNS = ("tfjit", "unfused", "tf", "tf other", "tf inline", "tfjit call", "tf call", "xla", "jax", "ort", "numpy")
 _NAME = 50
 
 
@@ -34,6 +34,7 @@ class WideTable:
         yield "µs a run, median of the rounds; ±: half the quartile range of tfjit's; ÷tf, ÷best peer: median of the rounds' ratios;"
         yield "of limit: the least time the graph's bytes and flops take here, over tfjit's; seconds to the first result and to full speed"
         columns = "".join(f"{name:>11}" for name in COLUMNS)
+        yield "tf, tf other: TensorFlow's default session in this process's mode and in the other; ÷tf: to the faster of the two"
         yield f"{'':<{_NAME}}{columns}    ±     ÷tf  wanted          ÷best peer            GB/s    GF/s of limit   first   ready"
 
     def row(self, result: Result) -> Iterator[str]:
@@ -42,7 +43,8 @@ class WideTable:
         mine = result.timings.get("tfjit")
         line = f"{result.name:<{_NAME}}{cells}"
         if mine is not None:
-            ratio, best = result.ratios.get("tf"), result.best_peer()
+            theirs, best = result.tensorflow(), result.best_peer()
+            ratio = result.ratios[theirs] if theirs else None
             peer = f"{best} {_ratio(result.ratios[best])}" if best else ""
             share = f"{result.limit_us / mine.us:.0%}" if result.limit_us else ""
             rates = f"{result.bytes_moved / mine.us / 1e3:>8.1f}{f'{result.flops / mine.us / 1e3:.1f}' if result.flops else '':>8}"
@@ -67,15 +69,15 @@ class TargetTable:
 
     def row(self, result: Result) -> Iterator[str]:
         """One workload, and its first result."""
-        mine, theirs, best = result.timings.get("tfjit"), result.timings.get("tf"), result.best_peer()
-        if mine is None or theirs is None:
+        mine, name, best = result.timings.get("tfjit"), result.tensorflow(), result.best_peer()
+        if mine is None or name is None:
             yield f"{result.name:<{_NAME}} FAILED"
         else:
-            tf_best = max((result.ratios[n], n) for n in ("tf", "tf inline") if n in result.ratios)
+            tf_best = max((result.ratios[n], n) for n in ("tf", "tf other", "tf inline") if n in result.ratios)
             peer = f"{best} {_us(result.timings[best].us)} ({_ratio(result.ratios[best])})" if best else ""
             yield (
-                f"{result.name:<{_NAME}} {_us(mine.us):>10} {_us(theirs.us):>10} {_ratio(result.ratios['tf']):>8} "
-                f"{_verdict(result.ratios['tf'], result.wanted)} {_ratio(tf_best[0]):>7}  {peer}"
+                f"{result.name:<{_NAME}} {_us(mine.us):>10} {_us(result.timings[name].us):>10} {_ratio(result.ratios[name]):>8} "
+                f"{_verdict(result.ratios[name], result.wanted)} {_ratio(tf_best[0]):>7}  {peer}"
             )
         if result.first_ratio is not None:
             a, b = (statistics.median(result.first_s[n]) for n in ("tfjit", "tf"))

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfjit.kernels import cpu_features
 from tfjit.kernels.loop_hints import interleave_loops
 from tfjit.kernels.object_file import ObjectFile, write_atomically
 
@@ -33,6 +34,12 @@ _RAISED = "tfjit_kernel_raised"  # called by an entry whose function can return 
 
 class Refused(Exception):
     """The text cannot become a kernel; the message says why."""
+
+
+def numba_target() -> dict[str, str]:
+    """Return the variables that make Numba, not imported yet, compile for the CPU of cpu_features."""
+    cpu = cpu_features.host()
+    return {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.flags}
 
 
 def compile_text(text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str) -> ObjectFile:
@@ -211,6 +218,7 @@ def main() -> None:
     os.dup2(2, 1)  # a stray print must not be taken for an answer
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         del os.environ[name]  # NUMBA_DISABLE_JIT, debug dumps: meant for the user's own functions
+    os.environ.update(numba_target())
     try:
         import tfjit.kernels.intrinsics  # noqa: F401  (and Numba, which takes its time)
     except Exception as error:  # a Numba that does not support this NumPy or Python, say

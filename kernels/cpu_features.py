@@ -1,19 +1,26 @@
-"""The host CPU: name, instruction sets, vector width, register count, cache sizes. Decides tiles and is part of cache keys."""
+"""The CPU that kernels are compiled for: name, instruction sets, vector width, registers, caches.
+
+That is the host, or a level of x86-64 below it which TFJIT_CPU names. It decides tiles and is part of cache keys.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from tfjit.framework import settings
 
 _SYS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """name: LLVM's name of the CPU. flags: LLVM's feature string. isa: "avx512", "avx2", "neon" or "generic".
+    """name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2", "neon" or "generic".
 
     vector_bytes: of one register. vector_registers: architectural count. l1_bytes, l2_bytes: data caches of one core;
     l3_bytes: of the whole chip, shared (0 when there is none).
@@ -66,18 +73,66 @@ def cache_sizes(root: Path = _SYS_CACHE) -> tuple[int, int, int]:
     return sizes[1], sizes[2] or 256 << 10, sizes[3]
 
 
+# The features each level adds, in LLVM's words (x86-64 psABI, "Micro-architecture levels").
+_BASE: Final = ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
+_ADDED: Final = {
+    "x86-64-v2": ("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+}
+# LLVM tunes x86-64-v4 for CPUs whose clock falls with 512-bit vectors; our tiles of that level are 512 bits wide.
+_TUNING: Final = {"x86-64-v4": ",-prefer-256-bit"}
+
+
+@functools.cache
+def level() -> str:
+    """Return the level that TFJIT_CPU names, "" for the host. A process keeps the one it began with."""
+    with settings.using(os.environ):
+        return settings.text("TFJIT_CPU")
+
+
+def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset[str]:
+    """Return the features of an x86-64 level, in LLVM's words.
+
+    Raises ValueError when the host lacks one of them: its kernels could not run here.
+    """
+    enabled = set(_BASE)
+    for level_name, added in _ADDED.items():
+        enabled.update(added)
+        if level_name == name:
+            break
+    missing = sorted(feature for feature in enabled if not host_features.get(feature, False))
+    if missing:
+        raise ValueError(f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower level.")
+    return frozenset(enabled)
+
+
 @functools.cache
 def host() -> CpuFeatures:
-    """The CPU this process runs on. Imports llvmlite."""
+    """Return the CPU that this process compiles for: its own, held to TFJIT_CPU. Imports llvmlite.
+
+    Raises ValueError when the CPU is below that level.
+    """
     import llvmlite.binding as llvm
 
     from tfjit.kernels.loader import fork_lock
 
     with fork_lock():
         features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
-    isa, width, registers = classify(platform.machine().lower(), frozenset(feature for feature, on in features.items() if on))
+    enabled, flags = frozenset(feature for feature, on in features.items() if on), features.flatten()
+    held = level()
+    if held:
+        enabled = features_of_level(held, features)
+        name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled)) + _TUNING.get(held, "")
+    isa, width, registers = classify(platform.machine().lower(), enabled)
     l1, l2, l3 = cache_sizes()
-    return CpuFeatures(name, features.flatten(), isa, width, registers, l1, l2, l3)
+    return CpuFeatures(name, flags, isa, width, registers, l1, l2, l3)
+
+
+def check_level() -> None:
+    """Raise ValueError when TFJIT_CPU names no level, or one above this CPU. Imports llvmlite only when it is set."""
+    if level():
+        host()
 
 
 def available_cpus() -> int:

@@ -37,7 +37,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 _I1, _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-_F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+_F32, _F64 = ir.FloatType(), ir.DoubleType()
 MAX_SCOPES = 16
 
 
@@ -384,51 +384,6 @@ def f64_bits(tyctx: Any, value: Any) -> Any:
     return _bits(types.float64, types.int64)
 
 
-@intrinsic
-def f16_to_f32(tyctx: Any, bits: Any) -> Any:
-    """float16, given as its uint16 bits -> float32."""
-
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        return builder.fpext(builder.bitcast(a[0], _F16), _F32)
-
-    return types.float32(types.uint16), emit
-
-
-@intrinsic
-def f32_to_f16(tyctx: Any, value: Any) -> Any:
-    """float32 -> float16 bits (uint16), rounded to nearest even."""
-
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        return builder.bitcast(builder.fptrunc(a[0], _F16), _I16)
-
-    return types.uint16(types.float32), emit
-
-
-@intrinsic
-def bf16_to_f32(tyctx: Any, bits: Any) -> Any:
-    """bfloat16, given as its uint16 bits -> float32."""
-
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        return builder.bitcast(builder.shl(builder.zext(a[0], _I32), ir.Constant(_I32, 16)), _F32)
-
-    return types.float32(types.uint16), emit
-
-
-@intrinsic
-def f32_to_bf16(tyctx: Any, value: Any) -> Any:
-    """float32 -> bfloat16 bits (uint16), rounded to nearest even; every NaN becomes a quiet NaN of its sign."""
-
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        bits = builder.bitcast(a[0], _I32)
-        high = builder.lshr(bits, ir.Constant(_I32, 16))
-        bias = builder.add(ir.Constant(_I32, 0x7FFF), builder.and_(high, ir.Constant(_I32, 1)))
-        rounded = builder.lshr(builder.add(bits, bias), ir.Constant(_I32, 16))
-        nan = builder.or_(builder.and_(high, ir.Constant(_I32, 0x8000)), ir.Constant(_I32, 0x7FC0))
-        return builder.trunc(builder.select(builder.fcmp_unordered("uno", a[0], a[0]), nan, rounded), _I16)
-
-    return types.uint16(types.float32), emit
-
-
 def _float_call(name: str, arity: int, *args: Any) -> Any:
     ty = next((t for t in args if isinstance(t, types.Float)), None)
     if ty is None or len(args) != arity:
@@ -716,8 +671,8 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
 
 
 __all__ = [
-    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bf16_to_f32", "bits_f32", "bits_f64", "call", "ceil", "copy_bytes",
-    "copysign", "f16_to_f32", "f32_bits", "f32_to_bf16", "f32_to_f16", "f32_word", "f64_bits", "f64_word", "fabs", "fail", "fill_bytes",
+    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bits_f32", "bits_f64", "call", "ceil", "copy_bytes",
+    "copysign", "f32_bits", "f32_word", "f64_bits", "f64_word", "fabs", "fail", "fill_bytes",
     "floor", "fma", "iadd", "iand", "idiv", "imul", "ior", "irem", "ishl", "ishr", "isub", "ixor", "ld", "ld_any", "ld_any_at", "ld_at",
     "ld_out", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
     "ptr_f32", "ptr_f64", "ptr_i16", "ptr_i32", "ptr_i64", "ptr_i8", "ptr_u16", "ptr_u32", "ptr_u64", "ptr_u8", "rint", "select", "sqrt",

@@ -30,14 +30,17 @@ def initialize_llvm() -> None:
 
 
 def target_machine(optimization: int = 3) -> llvm.TargetMachine:
-    """A target machine for this host with JIT settings."""
+    """Return a target machine with JIT settings for the CPU that kernels are compiled for."""
     import llvmlite.binding as llvm
 
+    from tfjit.kernels import cpu_features
+
     initialize_llvm()
+    cpu = cpu_features.host()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=cpu.name,
+        features=cpu.flags,
         opt=optimization,
         reloc="static" if target.name.startswith("x86") else "default",
         codemodel="jitdefault",

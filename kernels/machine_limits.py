@@ -74,14 +74,21 @@ def _fma_gfs() -> float:
     from tfjit.kernels.store import store
 
     lanes = host().vector_bytes // 4
-    address = store.load_ir(_fma_text(lanes), ("tfjit_fma_rate",))["tfjit_fma_rate"]
+    address = store.load_ir(_fma_text(lanes, host().isa != "generic"), ("tfjit_fma_rate",))["tfjit_fma_rate"]
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
     return 2.0 * lanes * _CHAINS * _ROUNDS / _best(lambda: run(_ROUNDS)) / 1e9
 
 
-def _fma_text(lanes: int) -> str:
+def _fma_text(lanes: int, fused: bool) -> str:
+    """Write a loop of independent multiply-adds. Without `fused` it is a product and a sum: there the intrinsic is a library call."""
     kind = f"<{lanes} x float>"
     chains = range(_CHAINS)
+
+    def multiply_add(c: int) -> list[str]:
+        if fused:
+            return [f"  %t{c} = call {kind} @llvm.fma.v{lanes}f32({kind} %s{c}, {kind} %x, {kind} %x)"]
+        return [f"  %p{c} = fmul {kind} %s{c}, %x", f"  %t{c} = fadd {kind} %p{c}, %x"]
+
     lines = [
         f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})",
         f"@fma_sink = internal global {kind} zeroinitializer, align 64",
@@ -92,7 +99,7 @@ def _fma_text(lanes: int) -> str:
         "loop:",
         "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]",
         *(f"  %s{c} = phi {kind} [ %x, %entry ], [ %t{c}, %loop ]" for c in chains),
-        *(f"  %t{c} = call {kind} @llvm.fma.v{lanes}f32({kind} %s{c}, {kind} %x, {kind} %x)" for c in chains),
+        *(line for c in chains for line in multiply_add(c)),
         "  %j = add i64 %i, 1",
         "  %more = icmp slt i64 %j, %rounds",
         "  br i1 %more, label %loop, label %out",

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tfjit.framework import settings
+from tfjit.kernels import cpu_features
 
 
 def _worker_path() -> str:
@@ -43,6 +44,7 @@ class Worker:
         self.ready = False  # it has imported Numba
         self.fatal = ""  # why it cannot work at all
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        environment["TFJIT_CPU"] = cpu_features.level()  # the variable may have changed since
         environment["PYTHONPATH"] = _worker_path()
         environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
         verbose = settings.logs("cache")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +13,48 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Before anything imports TensorFlow or tfjit: both read these once. The compiled kernels of the tests stay in the tree, so
-# that a test run neither depends on what the user has compiled nor fills the user's cache.
+# Before anything imports TensorFlow or tfjit: both read these once, and so do the processes that tests start. The compiled
+# kernels of the tests stay in the tree, so that a test run neither depends on what the user has compiled nor fills the user's
+# cache.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # else TensorFlow's mode depends on the CPU (tests/oracle.py)
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process do so for the level, too
+    from tfjit.kernels.compiler import numba_target
+
+    os.environ.update(numba_target())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` rewrites the kernels that golden tests compare with."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+
+
+@functools.cache
+def needs_tensorflow(path: Path) -> bool:
+    """Whether a test module imports TensorFlow, or another module of the tests that does, anywhere in its text."""
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"\b(import|from) tensorflow\b|importorskip\(.tensorflow.\)|\bmake_models\b|tf1_program|\bbenchmarks\.", text):
+        return True
+    imported = re.findall(r"^ *(?:from|import) (tests(?:\.\w+)*)(?: import \(?([\w, ]+))?", text, re.MULTILINE)
+    names = {name for package, members in imported for name in (package, *(f"{package}.{m.strip()}" for m in members.split(",")))}
+    files = [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in names]
+    files += [ROOT.joinpath(*name.split("."), "__init__.py") for name in names]
+    return any(needs_tensorflow(file) for file in files if file.is_file() and file != path)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m "not oracle"` leave modules out before they import TensorFlow."""
+    if config.option.markexpr == "not oracle" and collection_path.suffix == ".py" and needs_tensorflow(collection_path):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of modules that import TensorFlow."""
+    for item in items:
+        if needs_tensorflow(item.path):
+            item.add_marker("oracle")
 
 
 @pytest.fixture(scope="session")

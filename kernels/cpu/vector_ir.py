@@ -159,7 +159,10 @@ def matmul_tile(kind: str, lanes: int, height: int, vectors: int, transposed: bo
     show. Without `packed` panel is part of an ordinary matrix: offsets[nseg] is the bytes from one of its rows to the next, and
     columns from ncols on are not read.
     """
-    sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= 8)
+    # The heights that a cut into chunks mixes (two neighbours) sum in one order, or bits would depend on the number of chunks: where
+    # there is no FMA the tallest tile has four rows only.
+    enough = 8 if fused else 6
+    sets = next(n for n in (1, 2, 4) if n == 4 or height * vectors * n >= enough)
 
     def emit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         a, stride_a, offsets, nseg, k, panel, c, stride_c, ncols, accumulate = args

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-
-import llvmlite.binding
 from llvmlite import ir
-from numba.core import config
 
-from tfjit.kernels.vmath.emit import F16, F32, INT_KINDS, Value, fabs, scalar, where
+from tfjit.kernels.vmath.emit import F16, F32, INT_KINDS, Value, fabs, scalar, target_has, where
 
 
 def _clamped_shift(y: Value) -> Value:
@@ -59,14 +55,9 @@ def round_bf16(x: Value) -> Value:
     return _bf16_bits(x).as_float()
 
 
-@functools.cache
 def _converts_half() -> bool:
     """Whether the CPU has half <-> float instructions; without them LLVM would call a function that Numba cannot link."""
-    name, features = getattr(config, "CPU_NAME", None), getattr(config, "CPU_FEATURES", None)  # Numba sets them at import
-    if name and llvmlite.binding.get_host_cpu_name() != name:
-        return "+f16c" in (features or "")  # compiling for another CPU than this one
-    found = llvmlite.binding.get_host_cpu_features()
-    return any(found.get(feature) for feature in ("f16c", "avx512f", "fullfp16", "fp-armv8"))
+    return target_has("f16c", "avx512f", "fullfp16", "fp-armv8")
 
 
 def half_to_float(h: Value) -> Value:

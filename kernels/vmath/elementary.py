@@ -16,6 +16,7 @@ from tfjit.kernels.vmath.emit import (
     fabs,
     fast_two_sum,
     fma,
+    fuses,
     paired_polynomial,
     polynomial,
     rounded,
@@ -119,7 +120,9 @@ def exp_shifted(x: Value) -> Value:
     # the exponent's bias stands in the low bits with n, and the magic number's own bits are shifted out; n = -bias makes a factor of 0
     t = x.mad(LOG2E, magic + bias)
     n = t - (magic + bias)
-    r = n.mad(-math.log(2.0), x) if x.bits == 32 else n.mad(-_LN2_64[1], n.mad(-_LN2_64[0], x))
+    single = x.bits == 32 and fuses()  # else n ln2 would be rounded before it is taken off
+    high, low = _LN2_32 if x.bits == 32 else _LN2_64
+    r = n.mad(-math.log(2.0), x) if single else n.mad(-low, n.mad(-high, x))
     return _exp_core(r) * (t.as_int() << mantissa_bits).as_float()
 
 

@@ -8,13 +8,15 @@ multiply-adds are the ones spelled `mad`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 F32: Final = ir.FloatType()
@@ -399,6 +401,19 @@ def intrinsic_for(name: str) -> Any:
     typing = typings[len(arg_kinds)]
     typing.__name__ = name
     return intrinsic(typing)
+
+
+@functools.cache
+def target_has(*features: str) -> bool:
+    """Whether the CPU that Numba compiles for has one of these features, in LLVM's words."""
+    given = getattr(config, "CPU_FEATURES", None)  # Numba sets it at import
+    flags = get_host_cpu_features() if given is None else given
+    return not {f"+{feature}" for feature in features}.isdisjoint(flags.split(","))
+
+
+def fuses() -> bool:
+    """Whether products and sums round once there (`mad`), as every CPU but x86-64 before AVX2 does."""
+    return target_has("fma", "avx512f", "neon", "fp-armv8")
 
 
 def fma(x: Value, y: Value, z: Value) -> Value:

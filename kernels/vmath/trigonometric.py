@@ -10,7 +10,7 @@ from typing import Final
 
 from tfjit.kernels.vmath import coefficients as c
 from tfjit.kernels.vmath.elementary import MAGIC64, clamp
-from tfjit.kernels.vmath.emit import Value, copysign, fabs, polynomial, scalar, sqrt, two_product, where
+from tfjit.kernels.vmath.emit import Value, copysign, fabs, fma, polynomial, scalar, sqrt, two_product, where
 
 _TWO_OVER_PI: Final = 0.6366197723675814
 # pi/2 as a sum of three doubles, and of two floats
@@ -23,7 +23,7 @@ def _reduce32(x: Value) -> tuple[Value, Value]:
     wide = x.to("f64")
     t = wide * _TWO_OVER_PI + MAGIC64
     n = t - MAGIC64
-    r = n.mad(-_HALF_PI[1], n.mad(-_HALF_PI[0], wide))
+    r = n.mad(-_HALF_PI[1], fma(n, n.const(-_HALF_PI[0]), wide))  # one rounding: the product has more bits than a double
     return clamp(r.to("f32"), -1.0, 1.0), t.as_int().to("i32")
 
 

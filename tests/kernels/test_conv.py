@@ -11,6 +11,7 @@ from tests.kernels.nn_cases import Case
 from tfjit.framework import dtypes
 from tfjit.kernels.cpu import conv
 from tfjit.kernels.cpu.reference_nn import convolve
+from tfjit.kernels.cpu.tiles import tile_of
 from tfjit.kernels.cpu.window import make_window
 from tfjit.kernels.registry import TensorSpec
 
@@ -57,4 +58,5 @@ def test_kernels_do_not_depend_on_sizes() -> None:
         call = conv.conv2d_call((TensorSpec(dtypes.float32, x), TensorSpec(dtypes.float32, w)), strides=strides)
         return {s.digest for s in call.sources()}
 
-    assert sources((1, 8, 8, 1), (3, 3, 1, 16), (1, 1)) == sources((4, 20, 21, 8), (5, 7, 2, 16), (2, 3))
+    lanes = tile_of(dtypes.float32).lanes  # columns of a group: as many, in both, as one vector of this CPU takes
+    assert sources((1, 8, 8, 1), (3, 3, 1, lanes), (1, 1)) == sources((4, 20, 21, 8), (5, 7, 2, 4 * (lanes - 1)), (2, 3))

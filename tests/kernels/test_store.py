@@ -347,12 +347,12 @@ def test_warm_process_needs_no_numba(tmp_path: Path, root: Path) -> None:
     assert (warm.returncode, warm.stderr, warm.stdout) == (0, "", "3 0 False\n")
 
 
-def test_eight_processes_share_a_directory(tmp_path: Path, root: Path) -> None:
+def test_four_processes_share_a_directory(tmp_path: Path, root: Path) -> None:
     code = textwrap.dedent(WARM.format(tests=str(root)))
     environment = {**os.environ, "TFJIT_CACHE_DIR": str(tmp_path)}
     running = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(8)
+        for _ in range(4)
     ]
     for process in running:
         out, err = process.communicate(timeout=120)

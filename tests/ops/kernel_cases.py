@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tfjit.kernels.cpu  # noqa: F401
+from tests import oracle
 from tfjit.framework import attrs as attr_values
 from tfjit.framework import dtypes
 from tfjit.framework.errors import OpError
@@ -24,6 +25,7 @@ class Case:
     attrs: dict[str, Any] = field(default_factory=dict)
     tolerance: tuple[float, float] | None = None
     compared: int | None = None  # only so many outputs are compared: TensorFlow leaves the others unset
+    modes_differ: bool = False  # between TensorFlow's modes (tests/oracle.py); oneDNN's answer is the one compared with
     own_words: bool = False  # the message may differ: TensorFlow's comes from its shape function, or from a library
 
     def __str__(self) -> str:
@@ -47,37 +49,52 @@ class Oracle:
         self.tf = tf
         self.graph = tf.Graph()
         self.nodes: list[Any] = []
-        with self.graph.as_default():
-            for case in cases:
-                self.nodes.append(self._build(case))
+        self.graph_def: bytes | None = None
+        for case in cases:
+            self.nodes.append(build_node(self.graph, case))
         self.session = tf.compat.v1.Session(graph=self.graph)
-
-    def _build(self, case: Case) -> Any:
-        tf = self.tf
-        attrs, types = case.node()
-        protos = {}
-        for key, value in attrs.items():
-            protos[key] = tf.compat.v1.AttrValue.FromString(attr_values.to_proto(value).SerializeToString())
-        for known in (lambda v: None, lambda v: [None] * v.ndim, lambda v: v.shape):
-            # As little as the node's shape function can do with, so that what is wrong is found by the kernel.
-            feeds = [tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v)) for v in case.inputs]
-            try:
-                op = self.graph.create_op(case.op, feeds, [tf.as_dtype(d.name) for d in types], attrs=protos, name="node")
-            except ValueError as error:
-                refusal = error
-                continue
-            return feeds, op
-        raise refusal
 
     def run(self, index: int, case: Case) -> tuple[list[np.ndarray] | None, str]:
         """(outputs, "") or (None, message)"""
         feeds, op = self.nodes[index]
+        if case.modes_differ and oracle.mode() != "oneDNN":
+            return self._ask_onednn(feeds, op, case)
         try:
             # copies: TensorFlow takes a fed array that is well aligned as it is, and its Inplace ops write into it
             out = self.session.run(list(op.outputs), dict(zip(feeds, [np.copy(v) for v in case.inputs])))
             return [np.asarray(v, object) if isinstance(v, bytes) else np.asarray(v) for v in out], ""
         except self.tf.errors.OpError as error:
+            if oracle.refused(error.message):
+                return self._ask_onednn(feeds, op, case)
             return None, error.message
+
+    def _ask_onednn(self, feeds: list[Any], op: Any, case: Case) -> tuple[list[np.ndarray] | None, str]:
+        if self.graph_def is None:
+            self.graph_def = self.graph.as_graph_def().SerializeToString()
+        given = {feed.name: value for feed, value in zip(feeds, case.inputs)}
+        answer = oracle.ask("oneDNN", self.graph_def, [output.name for output in op.outputs], given)
+        return (None, answer.words) if isinstance(answer, oracle.Failure) else (answer, "")
+
+
+def build_node(graph: Any, case: Case) -> tuple[list[Any], Any]:
+    """Add the node of a case to a tf.Graph. Returns its placeholders and the operation."""
+    import tensorflow as tf
+
+    attrs, types = case.node()
+    protos = {}
+    for key, value in attrs.items():
+        protos[key] = tf.compat.v1.AttrValue.FromString(attr_values.to_proto(value).SerializeToString())
+    with graph.as_default():
+        for known in (lambda v: None, lambda v: [None] * v.ndim, lambda v: v.shape):
+            # As little as the node's shape function can do with, so that what is wrong is found by the kernel.
+            feeds = [tf.compat.v1.placeholder(tf.as_dtype(dtypes.as_dtype(v.dtype).name), known(v)) for v in case.inputs]
+            try:
+                op = graph.create_op(case.op, feeds, [tf.as_dtype(d.name) for d in types], attrs=protos, name="node")
+            except ValueError as error:
+                refusal = error
+                continue
+            return feeds, op
+    raise refusal
 
 
 def ours(case: Case, state: np.ndarray | None = None) -> tuple[list[np.ndarray] | None, str]:
@@ -122,14 +139,14 @@ def same(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, float] | None) ->
 
 def differences(cases: list[Case]) -> list[str]:
     """What differs between TensorFlow and the reference kernels, a line a case."""
-    oracle = Oracle(cases)
+    tensorflow = Oracle(cases)
     wrong = []
     for i, case in enumerate(cases):
-        expected, reason = oracle.run(i, case)
+        expected, reason = tensorflow.run(i, case)
         with np.errstate(all="ignore"):
             found, message = ours(case)
         if expected is None or found is None:
-            first = reason.split("\n")[0] if "Graph execution error" not in reason else _cause(reason)
+            first = oracle.cause(reason)
             if expected is not None or found is not None:
                 wrong.append(f"{case}: TensorFlow {expected if expected is not None else first!r}, here {message or found!r}")
             elif not case.own_words and not _same_text(first, message):
@@ -137,15 +154,6 @@ def differences(cases: list[Case]) -> list[str]:
         elif not all(same(f, e, case.tolerance) for f, e in zip(found[: case.compared], expected[: case.compared])):
             wrong.append(f"{case}: TensorFlow {[e.tolist() for e in expected]!r:.300}, here {[f.tolist() for f in found]!r:.300}")
     return wrong
-
-
-def _cause(text: str) -> str:
-    """The kernel's own words in a session's error text: what follows the line that names the node."""
-    lines = text.split("\n")
-    for i, line in enumerate(lines):
-        if line.startswith("Node: '"):
-            return lines[i + 1]
-    return text
 
 
 def _same_text(theirs: str, here: str) -> bool:

@@ -30,6 +30,13 @@ LOG_SUBJECTS: Final = ("passes", "cache", "placement", "kernels", "executor", "r
 SETTINGS: Final = (
     Setting("TFJIT_CACHE_DIR", "path", "", "where compiled kernels are kept (default: the user's cache directory, then tfjit)"),
     Setting(
+        "TFJIT_CPU",
+        "choice",
+        "",
+        "x86-64 level that kernels are compiled for, as LLVM names it (default: all this CPU has); read once by a process",
+        ("", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+    ),
+    Setting(
         "TFJIT_JIT",
         "choice",
         "lazy",
@@ -86,7 +93,7 @@ def text(name: str) -> str:
     setting = _BY_NAME[name]
     value = _variables().get(name, "").strip() or setting.default
     if setting.choices and value not in setting.choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(setting.choices)}")
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(filter(None, setting.choices))}")
     return value
 
 

@@ -16,7 +16,7 @@ from tfjit.framework import errors, settings
 from tfjit.framework.dtypes import DType
 from tfjit.framework.garbage import collection_paused
 from tfjit.framework.shape import Shape
-from tfjit.kernels.cpu_features import available_cpus
+from tfjit.kernels.cpu_features import available_cpus, check_level
 from tfjit.kernels.intraop import IntraOpPool, get_pool
 from tfjit.kernels.store import store
 from tfjit.runtime import config as session_config
@@ -90,6 +90,7 @@ class DirectSession(BackendSession):
         self.cancellation = CancellationManager()
         self.recycler = OutputRecycler()
         self.arenas = ArenaPool()
+        check_level()  # here: plans are compiled in the background, where the error would reach nobody
         self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
         self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()

@@ -1,0 +1,73 @@
+"""TFJIT_CPU: kernels held to a level of x86-64 have no machine code above it, and give the same values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tfjit.kernels import cpu_features
+
+# What the code of a level must hold, and what it must not: wider registers, masks, and for SSE any instruction of AVX, FMA or BMI.
+WIDEST: Final = {"x86-64-v2": r"%xmm", "x86-64-v3": r"%ymm", "x86-64-v4": r"%zmm"}
+HIGHER: Final = {
+    "x86-64-v2": r"%[yz]mm|%k\d|^\s+(v[a-z]|bextr|blsr|andn[lq]|shlx|shrx|sarx|rorx|lzcnt|tzcnt|mulx)",
+    "x86-64-v3": r"%zmm|%[xy]mm(1[6-9]|2\d|3[01])|%k\d",
+    "x86-64-v4": r"^\s+(vpopcnt|vpdpb|vpmadd52|vdpbf16|vcvtneps2bf16|vpermb|vp2intersect|vgf2p8)",
+}
+
+
+def run(variables: dict[str, str], root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python process in the tree with those variables."""
+    return subprocess.run([sys.executable, *arguments], env={**os.environ, **variables}, cwd=root, capture_output=True, text=True)
+
+
+def supported(level: str) -> bool:
+    """Whether this CPU has a level."""
+    import llvmlite.binding as llvm
+
+    try:
+        cpu_features.features_of_level(level, llvm.get_host_cpu_features())
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("level", WIDEST)
+def test_machine_code_stays_within_the_level(level: str, root: Path, tmp_path: Path) -> None:
+    done = run({"TFJIT_CPU": level, "TFJIT_CACHE_DIR": str(tmp_path)}, root, "-m", "tests.kernels.level_code")
+    if not supported(level):
+        assert done.returncode != 0 and f"TFJIT_CPU={level!r}: this CPU lacks" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    code = json.loads(done.stdout)
+    assert set(code) == {"walker", "matmul", "loop", "softmax"}
+    for name, parts in code.items():
+        higher = [line for part in parts for line in part.splitlines() if re.search(HIGHER[level], line)]
+        assert not higher, (name, higher[:5])
+        if name != "walker":
+            assert any(re.search(WIDEST[level], part) for part in parts), name
+
+
+def test_the_cache_keeps_levels_apart(root: Path) -> None:
+    program = "from tfjit.kernels.cache_key import environment; print(environment())"
+    host = run({"TFJIT_CPU": ""}, root, "-c", program).stdout
+    held = run({"TFJIT_CPU": "x86-64-v2"}, root, "-c", program).stdout
+    assert "'x86-64-v2'" in held and "'x86-64-v2'" not in host
+
+
+def test_a_level_above_the_cpu_is_refused() -> None:
+    sse = dict.fromkeys(("cmov", "cx8", "fxsr", "mmx", "sse", "sse2"), True)
+    with pytest.raises(ValueError, match=r"TFJIT_CPU='x86-64-v3': this CPU lacks avx, avx2, .*Unset it, or name a lower level"):
+        cpu_features.features_of_level("x86-64-v3", sse)
+
+
+def test_unknown_levels_are_refused(root: Path) -> None:
+    done = run({"TFJIT_CPU": "avx2"}, root, "-c", "import tfjit; tfjit.Session()")
+    assert "TFJIT_CPU='avx2': expected one of x86-64-v2, x86-64-v3, x86-64-v4" in done.stderr
