@@ -64,7 +64,7 @@ bench: $(TEST)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 ulp: $(BASE)
-	$(BIN)/python -m tfjit.kernels.ulp $(ULP)
+	$(BIN)/python -m tfjit.kernels.vmath.tools.ulp $(ULP)
 
 # The versions are fixed: this generator's code loads on protobuf 5, 6 and 7.
 $(PROTOC):

@@ -83,8 +83,8 @@ def main() -> int:
     os.environ["TFJIT_CACHE_DIR"] = tempfile.mkdtemp()
     import tfjit
     from benchmarks.scripts.scale import random_dag
+    from tfjit.kernels.jit.store import store
     from tfjit.kernels.source import KernelSource
-    from tfjit.kernels.store import store
 
     message = tfjit.GraphDef()
     message.ParseFromString(random_dag(args.nodes))

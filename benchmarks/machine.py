@@ -112,7 +112,7 @@ class _Kernels:
     def __init__(self) -> None:
         import llvmlite.binding as llvm
 
-        from tfjit.kernels.loader import target_machine
+        from tfjit.kernels.jit.loader import target_machine
 
         triad = (
             "%m = fmul {vector} %v1, %v1\n  %r = fadd {vector} %v0, %m"  # as many reads and writes as STREAM's, which scales by a number

@@ -17,7 +17,7 @@ from tfjit.kernels.float_control import flushed
 from tfjit.kernels.source import KernelSource
 
 if TYPE_CHECKING:
-    from tfjit.framework.dtypes import DType
+    from tfjit.framework.types.dtypes import DType
 
 
 class Unsupported(Exception):
@@ -49,7 +49,7 @@ class TensorSpec:
 class NodeSpec:
     """What a kernel may know of its node.
 
-    attrs: Python values (see framework/attrs.py): DType, TensorShape, bytes, int, float, bool, ndarray, tuples of them.
+    attrs: Python values (see framework/op_defs/attrs.py): DType, TensorShape, bytes, int, float, bool, ndarray, tuples of them.
     constants: inputs whose value is known while planning, by input index. They are also ordinary inputs.
     inputs: a reference or resource input stands here as the dtype and shape of its variable; the kernel's pointer is the
         variable's own buffer, which it may update in place; a reference output is that variable and has no buffer of its own.
@@ -212,6 +212,6 @@ def find_reference(op_type: str) -> Reference | None:
     """The reference kernel of an op type, or None."""
     found = _REFERENCES.get(op_type)
     if found is None:
-        importlib.import_module("tfjit.kernels.cpu")
+        importlib.import_module("tfjit.kernels.cpu.reference")
         found = _REFERENCES.get(op_type)
     return found

@@ -44,11 +44,11 @@ class Source:
 class KernelSource:
     """One unit of compilation.
 
-    text: a Python module's source. It may import from `numba`, `tfjit.kernels.intrinsics` and `tfjit.kernels.vmath`. It is
+    text: a Python module's source. It may import from `numba`, `tfjit.kernels.codegen.intrinsics` and `tfjit.kernels.vmath`. It is
         deterministic and free of sizes, so that one compile serves every batch size.
     entries: names of functions in it that become C functions `void f(intp args, intp chunk, intp nchunks)`, or with
         `arity` integer arguments where that differs (micro-kernels).
-    interleave: how many vector blocks the loops should work on at a time; 0 leaves it to LLVM (see loop_hints.py).
+    interleave: how many vector blocks the loops should work on at a time; 0 leaves it to LLVM (see loop_metadata.py).
     title: what it serves, for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     """
 

@@ -14,81 +14,81 @@ from typing import Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import InternalError, OpError
-from tfjit.framework.garbage import collection_paused
-from tfjit.passes.context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
-from tfjit.passes.control_edges import drop_control_edges
-from tfjit.passes.cse import eliminate_common_subexpressions
-from tfjit.passes.custom_kernels import custom_kernels
-from tfjit.passes.feeds import lower_feeds
-from tfjit.passes.fold import fold_constants
-from tfjit.passes.functionalize import functionalize
-from tfjit.passes.functions import CASES, IFS, WHILES, Function, indexed
-from tfjit.passes.inline import inline_functions
-from tfjit.passes.partition import Partition, partition
-from tfjit.passes.place import place, raise_unplaced
-from tfjit.passes.prune import extract, prune
-from tfjit.passes.replicate import replicate_constants
-from tfjit.passes.shapes import Given, infer_shapes
-from tfjit.passes.simplify import simplify
-from tfjit.passes.strip_debug import strip_debug
-from tfjit.passes.text import print_graph
-from tfjit.passes.trim_bodies import trim_bodies
-from tfjit.passes.view import DataflowGraph
+from tfjit.framework.gc_pause import collection_paused
+from tfjit.passes.analysis.shape_inference import Given, infer_shapes
+from tfjit.passes.canonicalize.canonicalize import simplify
+from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
+from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
+from tfjit.passes.canonicalize.fold_constants import fold_constants
+from tfjit.passes.canonicalize.prune import extract, prune
+from tfjit.passes.canonicalize.strip_debug import strip_debug
+from tfjit.passes.control_flow.functionalize import functionalize
+from tfjit.passes.control_flow.prune_captures import trim_bodies
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
+from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import print_graph
+from tfjit.passes.legalize.custom_kernels import custom_kernels
+from tfjit.passes.legalize.inline_functions import inline_functions
+from tfjit.passes.legalize.lower_feeds import lower_feeds
+from tfjit.passes.partitioning.partition import Partition, partition
+from tfjit.passes.partitioning.place import place, raise_unplaced
+from tfjit.passes.partitioning.replicate_constants import replicate_constants
 
 log: Final = logging.getLogger("tfjit.passes")
 
 
 def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Group nodes that one kernel computes; see passes/fuse.py, which is imported when it is first needed."""
-    from tfjit.passes.fuse import fuse as run
+    """Group nodes that one kernel computes; see passes/fusion/fuse.py, imported when first needed."""
+    from tfjit.passes.fusion.fuse import fuse as run
 
     run(graph, ctx)
 
 
 def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make lists and tensor arrays of known size dense; see passes/dense_lists.py, which is imported when it is first needed."""
+    """Make lists and tensor arrays of known size dense; see passes/loops/densify_lists.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES | IFS | CASES) or any(op.startswith(("TensorList", "TensorArray")) for op in graph.op_types):
-        from tfjit.passes.dense_lists import dense_lists as run
+        from tfjit.passes.loops.densify_lists import dense_lists as run
 
         run(graph, ctx)
 
 
 def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give slices that move with a loop's counter their size; see passes/size_slices.py, which is imported when it is first needed."""
+    """Give slices that move with a loop's counter their size; see passes/loops/induction_slices.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.size_slices import size_slices as run
+        from tfjit.passes.loops.induction_slices import size_slices as run
 
         run(graph, ctx)
 
 
 def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Index what loops keep for their gradients; see passes/accumulators.py, which is imported when it is first needed."""
+    """Index what loops keep for their gradients; see passes/loops/index_accumulators.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.accumulators import accumulators as run
+        from tfjit.passes.loops.index_accumulators import accumulators as run
 
         run(graph, ctx)
 
 
 def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Take sums of products out of loops; see passes/loop_sums.py, which is imported when it is first needed."""
+    """Take sums of products out of loops; see passes/loops/sink_reductions.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.loop_sums import loop_sums as run
+        from tfjit.passes.loops.sink_reductions import loop_sums as run
 
         run(graph, ctx)
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make loops that one kernel computes into nodes; see passes/compile_loops.py, which is imported when it is first needed."""
+    """Make loops that one kernel computes into nodes; see passes/loops/outline_loop_programs.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.compile_loops import compile_loops as run
+        from tfjit.passes.loops.outline_loop_programs import compile_loops as run
 
         run(graph, ctx)
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Ready the bodies of loops and branches for their places; see passes/specialize.py, which is imported when it is first needed."""
+    """Ready the bodies of loops and branches for their places; see passes/control_flow/specialize_regions.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES | IFS | CASES):
-        from tfjit.passes.specialize import specialize_bodies as run
+        from tfjit.passes.control_flow.specialize_regions import specialize_bodies as run
 
         run(graph, ctx)
 

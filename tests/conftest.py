@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # else TensorFlow's mode depends on the CPU (tests/oracle.py)
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 if os.environ.get("TFJIT_CPU"):  # tests that compile with Numba in this process do so for the level, too
-    from tfjit.kernels.compiler import numba_target
+    from tfjit.kernels.jit.compiler import numba_target
 
     os.environ.update(numba_target())
 
@@ -83,7 +83,7 @@ def demo_dir() -> Path:
 
 def _refusals() -> dict[object, str]:
     """Kernels that this process failed to compile, with the reasons. A process that has not used the store has none."""
-    module = sys.modules.get("tfjit.kernels.store")
+    module = sys.modules.get("tfjit.kernels.jit.store")
     return dict(module.store.refusals()) if module is not None else {}
 
 

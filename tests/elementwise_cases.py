@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework import dtypes as d
-from tfjit.framework.dtypes import DType
-from tfjit.framework.elementwise import TABLE, Elementwise
+from tfjit.framework.scalar.elementwise import TABLE, Elementwise
+from tfjit.framework.types import dtypes as d
+from tfjit.framework.types.dtypes import DType
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -70,7 +70,7 @@ def test_inspect_saved_model(data_dir: Path, capsys: pytest.CaptureFixture[str])
 def test_inspect_loads_no_kernels_and_no_session(digits: Path) -> None:
     code = f"import sys; from tfjit.cli import main; main(['inspect', {str(digits)!r}]); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for name in ("numba", "networkx", "tfjit.kernels.store", "tfjit.runtime.direct_session"):
+    for name in ("numba", "networkx", "tfjit.kernels.jit.store", "tfjit.runtime.session.direct_session"):
         assert f"'{name}'" not in done.stderr
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_cannot_be_names_the_cause(
 
 
 def test_a_saved_model_runs_by_the_names_of_its_signature(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tfjit.client.model_file import read_model
+    from tfjit.client.session.model_file import read_model
 
     signature = read_model(data_dir / "lstm_saved_model").signatures["serving_default"]
     (given,), (wanted,) = signature.inputs, signature.outputs

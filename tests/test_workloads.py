@@ -19,7 +19,7 @@ from benchmarks.candidates import Tfjit, TfjitUnfused
 from benchmarks.harness import check, graph_bytes, outputs_of
 from benchmarks.peers.tensorflow import Default, imported
 from benchmarks.workload import Feeds, Workload
-from tfjit.runtime import calls
+from tfjit.runtime.schedule import kernel_selection
 
 LEFT_OUT = {
     "MobileNetV2 224, batch 1": "Keras takes a minute to build it; MobileNetV2 at 96x96 is here",
@@ -93,7 +93,7 @@ def test_compiled(name: str, kind: str, threads: int, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TFJIT_JIT", "eager")
     case = case_of(name)
     if case.workload.name in ONE_MODE:  # its many groups of small tensors are beyond a plan's limit either way
-        monkeypatch.setattr(calls, "MAX_SMALL_KERNELS", 8)
+        monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", 8)
     candidate = KINDS[kind](case.workload, case.graph_def, case.sets[0], threads, {})
     try:
         assert candidate.note == ""

@@ -13,27 +13,27 @@ newaxis = None  # in an index: a new axis of size 1
 
 # module -> the public names it has
 _HOMES = {
-    "tfjit.client.session": "Session BaseSession InteractiveSession get_default_session",
-    "tfjit.client.patch": "patch_tensorflow",
-    "tfjit.client.fetches": "register_session_run_conversion_functions",
-    "tfjit.client.variables": (
+    "tfjit.client.session.session": "Session BaseSession InteractiveSession get_default_session",
+    "tfjit.client.session.patch_tensorflow": "patch_tensorflow",
+    "tfjit.client.session.fetches": "register_session_run_conversion_functions",
+    "tfjit.client.variables.variables": (
         "Variable VariableAggregation VariableSynchronization disable_resource_variables enable_resource_variables "
         "resource_variables_enabled"
     ),
-    "tfjit.client.assignments": (
+    "tfjit.client.variables.assignments": (
         "assign assign_add assign_sub count_up_to scatter_add scatter_div scatter_max scatter_min scatter_mul scatter_nd_add "
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
     ),
-    "tfjit.client.variable_scope": (
+    "tfjit.client.variables.variable_scope": (
         "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope no_regularizer variable_scope"
     ),
-    "tfjit.client.variable_collections": (
+    "tfjit.client.variables.variable_collections": (
         "all_variables assert_variables_initialized global_variables global_variables_initializer initialize_all_tables "
         "initialize_all_variables initialize_local_variables initialize_variables is_variable_initialized local_variables "
         "local_variables_initializer model_variables moving_average_variables report_uninitialized_variables tables_initializer "
         "trainable_variables variables_initializer"
     ),
-    "tfjit.client.initializers": (
+    "tfjit.client.variables.initializers": (
         "constant_initializer glorot_normal_initializer glorot_uniform_initializer ones_initializer orthogonal_initializer "
         "random_normal_initializer random_uniform_initializer truncated_normal_initializer uniform_unit_scaling_initializer "
         "variance_scaling_initializer zeros_initializer"
@@ -42,12 +42,12 @@ _HOMES = {
         "disable_eager_execution disable_tensor_equality disable_v2_behavior disable_v2_tensorshape "
         "enable_v2_tensorshape executing_eagerly is_tensor"
     ),
-    "tfjit.client.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
-    "tfjit.client.parsing": (
+    "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue",
+    "tfjit.client.data.parsing": (
         "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example parse_single_example "
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number"
     ),
-    "tfjit.client.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
+    "tfjit.client.data.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
     "tfjit.client.sparse": (
         "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge sparse_minimum sparse_reduce_max "
         "sparse_reduce_sum sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_split "
@@ -57,35 +57,35 @@ _HOMES = {
         "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
-    "tfjit.client.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader",
+    "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader TextLineReader WholeFileReader",
     "tfjit.client.user_ops": "register_op unregister_op",
-    "tfjit.client.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
+    "tfjit.client.session.tensor_handles": "delete_session_tensor get_session_handle get_session_tensor",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
-    "tfjit.runtime.optimizers": "register_graph_optimizer",
-    "tfjit.runtime.resources": "SessionResource",
-    "tfjit.framework.default_graph": (
+    "tfjit.runtime.session.rewriter_config": "register_graph_optimizer",
+    "tfjit.runtime.resources.variables_and_resources": "SessionResource",
+    "tfjit.framework.graphs.default_graph": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device get_all_collection_keys get_collection "
         "get_collection_ref get_default_graph get_name_scope name_scope reset_default_graph"
     ),
-    "tfjit.framework.device_spec": "DeviceSpec",
-    "tfjit.framework.dtypes": (
+    "tfjit.framework.types.device_spec": "DeviceSpec",
+    "tfjit.framework.types.dtypes": (
         "DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64 half int16 int32 int64 int8 qint16 qint32 qint8 "
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
-    "tfjit.framework.gradient_registry": "NoGradient NotDifferentiable RegisterGradient",
-    "tfjit.framework.graph": "Graph",
-    "tfjit.framework.graph_def": "import_graph_def",
-    "tfjit.framework.graph_keys": "GraphKeys",
-    "tfjit.framework.indexed_slices": "IndexedSlices IndexedSlicesValue",
-    "tfjit.framework.operation": "Operation Tensor",
-    "tfjit.framework.random_seed": "get_seed set_random_seed",
-    "tfjit.framework.dimension": "Dimension dimension_value",
-    "tfjit.framework.shape": "TensorShape dimension_at_index",
-    "tfjit.framework.static_value": "get_static_value",
-    "tfjit.framework.tensor_spec": "TensorSpec",
-    "tfjit.framework.tensors": "make_ndarray make_tensor_proto",
+    "tfjit.framework.op_defs.gradient_registry": "NoGradient NotDifferentiable RegisterGradient",
+    "tfjit.framework.graphs.graph": "Graph",
+    "tfjit.framework.graphs.graph_def": "import_graph_def",
+    "tfjit.framework.graphs.graph_keys": "GraphKeys",
+    "tfjit.framework.types.indexed_slices": "IndexedSlices IndexedSlicesValue",
+    "tfjit.framework.graphs.operation": "Operation Tensor",
+    "tfjit.framework.graphs.random_seed": "get_seed set_random_seed",
+    "tfjit.framework.types.dimension": "Dimension dimension_value",
+    "tfjit.framework.types.shape": "TensorShape dimension_at_index",
+    "tfjit.framework.types.static_value": "get_static_value",
+    "tfjit.framework.graphs.tensor_spec": "TensorSpec",
+    "tfjit.framework.types.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (
         "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList NodeDef OptimizerOptions RunMetadata "
         "RunOptions SavedModel Summary TensorInfo TensorProto"
@@ -96,20 +96,20 @@ _NAMES = {name.partition("=")[0]: (module, name.rpartition("=")[2]) for module, 
 _MODULES = {
     "app": "tfjit.client.app",
     "compat": "tfjit.compat",
-    "dtypes": "tfjit.framework.dtypes",
+    "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
-    "initializers": "tfjit.client.initializers",
+    "initializers": "tfjit.client.variables.initializers",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
     "io": "tfjit.client.io",
-    "logging": "tfjit.client.logs",
+    "logging": "tfjit.client.logging",
     "lookup": "tfjit.client.lookup",
     "nn": "tfjit.client.nn",
-    "python_io": "tfjit.client.record_files",
-    "saved_model": "tfjit.client.saved_model",
+    "python_io": "tfjit.client.data.record_files",
+    "saved_model": "tfjit.client.saving.saved_model",
     "sparse": "tfjit.client.sparse",
     "strings": "tfjit.client.strings",
-    "summary": "tfjit.client.summary",
+    "summary": "tfjit.client.data.summary",
     "train": "tfjit.client.train",
 }
 _SUBMODULES = (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from tfjit.client.model_file import ModelFile
+    from tfjit.client.session.model_file import ModelFile
 
 
 class UsageError(Exception):
@@ -75,7 +75,7 @@ def _run_program(argv: list[str]) -> int:
     """Run `script.py args...` or `-m module args...` as `python` would, with tfjit's sessions in TensorFlow's place."""
     import runpy
 
-    from tfjit.client.patch import patch_tensorflow
+    from tfjit.client.session.patch_tensorflow import patch_tensorflow
 
     as_module = argv[0] == "-m"
     if as_module and len(argv) == 1:
@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _config(args: argparse.Namespace) -> int:
-    from tfjit.runtime.config_fields import describe
+    from tfjit.runtime.session.config_fields import describe
 
     print(describe(args.name), end="")
     return 0
@@ -225,7 +225,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _read_model(name: str) -> ModelFile:
-    from tfjit.client.model_file import read_model
+    from tfjit.client.session.model_file import read_model
 
     try:
         return read_model(name)
@@ -244,7 +244,7 @@ def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
         with tfjit.Session(graph=model.graph_def, config=config) as session:
             yield session
         return
-    from tfjit.client import saved_model
+    from tfjit.client.saving import saved_model
 
     with tfjit.Graph().as_default(), tfjit.Session(config=config) as session:
         saved_model.load(session, model.tags, model.path.parent)

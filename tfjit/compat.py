@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import tfjit as v1
-from tfjit.framework.dimension import dimension_value as dimension_value
-from tfjit.framework.shape import dimension_at_index as dimension_at_index
+from tfjit.framework.types.dimension import dimension_value as dimension_value
+from tfjit.framework.types.shape import dimension_at_index as dimension_at_index
 
 # So that `import tfjit.compat.v1 as tf` finds it.
 sys.modules[__name__ + ".v1"] = v1

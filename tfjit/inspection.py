@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tfjit.client.model_file import ModelFile
+    from tfjit.client.session.model_file import ModelFile
 
 _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "TemporaryVariable"})

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.dtypes import as_dtype
-from tfjit.framework.tensors import from_proto
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.tensors import from_proto
 from tfjit.protos import AttrValue, GraphDef
 
 Endpoint = tuple[str, int]
@@ -62,7 +62,7 @@ class PeerGraph:
     def function(self, name: str) -> PeerGraph:
         """The body of a function of the library: its parameters are the feeds, its results the fetches."""
         if name not in self._functions:
-            from tfjit.passes.view import DataflowGraph
+            from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
             body = DataflowGraph.from_graph_def(self.message).functions.body(name)
             found = body.graph.to_graph_def()

@@ -5,8 +5,14 @@ import pkgutil
 
 from tfjit.kernels import cpu
 
-_NOT_BUILDERS = {"builders", *cpu.REFERENCES}
 
-for _module in pkgutil.iter_modules(cpu.__path__):
-    if _module.name not in _NOT_BUILDERS and not _module.name.endswith("_ir"):  # those are for generated text, where Numba is
-        importlib.import_module(f"{cpu.__name__}.{_module.name}")
+def _import_all(package: str, paths: list[str]) -> None:
+    for module in pkgutil.iter_modules(paths):
+        if module.name.endswith("_ir") or module.name in ("builders", "reference"):
+            continue  # *_ir modules serve generated text, in a process that has Numba
+        found = importlib.import_module(f"{package}.{module.name}")
+        if module.ispkg:
+            _import_all(found.__name__, list(found.__path__))
+
+
+_import_all(cpu.__name__, list(cpu.__path__))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.pace import breathe
-from tfjit.kernels.cpu.call_builder import moved_pointer
-from tfjit.kernels.cpu.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
-from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.kernels.cpu.template.call_builder import moved_pointer
+from tfjit.kernels.cpu.template.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
+from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
 from tfjit.kernels.registry import (
     Builder,
     Launch,
@@ -28,7 +28,7 @@ from tfjit.kernels.registry import (
 )
 
 if TYPE_CHECKING:
-    from tfjit.kernels.cpu.epilogue import Epilogue, Pattern
+    from tfjit.kernels.cpu.template.epilogue import Epilogue, Pattern
 
 ANCHORS: Final[Mapping[str, str]] = {
     "MatMul": "matmul",
@@ -47,8 +47,8 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
     Raises Unsupported when a member is no scalar function of the product and operands that are a scalar, a vector along the last
     axis, a vector along the rows or of the product's shape.
     """
-    from tfjit.kernels.cpu.epilogue import Epilogue
-    from tfjit.kernels.cpu.loop import MAX_OUTPUTS
+    from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS
+    from tfjit.kernels.cpu.template.epilogue import Epilogue
 
     product = Ref(group.anchor)
     if any(ref.member != INPUT for ref in group.members[group.anchor].inputs):
@@ -105,6 +105,10 @@ def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
     )
 
 
+# module of a group's template, by kind
+_ANCHORED: Final = {"matmul": "gemm.matmul", "conv2d": "conv.conv", "depthwise": "conv.depthwise"}
+
+
 def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
     epilogue, operands = epilogue_of(group)
     anchor = group.members[group.anchor]
@@ -113,7 +117,7 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
     inputs = [group.tensor(ref) for ref in refs]
     constants = {k: known[i] for k, i in enumerate(order) if i in known}
     attrs = anchor.spec.attrs
-    module = importlib.import_module(f"tfjit.kernels.cpu.{'conv' if group.kind == 'conv2d' else group.kind}")
+    module = importlib.import_module(f"tfjit.kernels.cpu.{_ANCHORED[group.kind]}")
     if group.kind == "matmul":
         if anchor.spec.op == "MatMul":
             transposes = {f"transpose_{k}": bool(attrs.get(f"transpose_{k}", False)) for k in "ab"}
@@ -236,7 +240,7 @@ def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Buil
 
 
 def _copy(spec: NodeSpec) -> NativeCall:
-    from tfjit.kernels.cpu.loop import loop_call
+    from tfjit.kernels.cpu.elementwise.loop import loop_call
 
     return loop_call(single(spec))
 
@@ -245,23 +249,23 @@ def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall
     """Launches of a group through the template of its kind. known: values of external inputs. Raises Unsupported."""
     # one template each, imported when a group of its kind comes up
     if group.kind == "loop":
-        from tfjit.kernels.cpu.loop import loop_call
+        from tfjit.kernels.cpu.elementwise.loop import loop_call
 
         return loop_call(group)
     if group.kind == "rows":
-        from tfjit.kernels.cpu.rows import rows_call
+        from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 
         return rows_call(group)
     if group.kind == "reduce":
-        from tfjit.kernels.cpu.reduction import reduce_call
+        from tfjit.kernels.cpu.reduction.reduction import reduce_call
 
         return reduce_call(group)
     if group.kind == "attention":
-        from tfjit.kernels.cpu.attention import attention_call
+        from tfjit.kernels.cpu.gemm.attention import attention_call
 
         return attention_call(group)
     if group.kind == "pool_gradient":
-        from tfjit.kernels.cpu.pool_grad import pool_gradient_call
+        from tfjit.kernels.cpu.conv.max_pool_grad import pool_gradient_call
 
         return pool_gradient_call(group)
     return _anchored(group, known)

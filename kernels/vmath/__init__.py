@@ -9,6 +9,8 @@ The bounds in docstrings hold where the CPU has a fused multiply-add; without on
 sin and cos of float32 lose accuracy from about 1e6 on.
 """
 
+# ruff: noqa: F401  (imported modules register their functions)
+
 from __future__ import annotations
 
 import importlib
@@ -17,7 +19,7 @@ from typing import Any
 from numba import boolean, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from numba.core.registry import cpu_target
 
-from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, measure, special, trigonometric  # noqa: F401  (they register their functions)
+from tfjit.kernels.vmath import arithmetic, bits, casts, complexes, elementary, error, hyperbolic, special, trigonometric, ulp_functions
 from tfjit.kernels.vmath.emit import find, intrinsic_for
 
 __all__ = [

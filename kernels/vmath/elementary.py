@@ -1,6 +1,6 @@
 """exp, log, hyperbolic, error and power functions as branch-free polynomial code.
 
-Bounds in the docstrings are the largest error in units in the last place over all normal results; `python -m tfjit.kernels.ulp`
+Bounds in the docstrings are the largest error in units in the last place over all normal results; `python -m tfjit.kernels.vmath.tools.ulp`
 measures them.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
-from tfjit.framework import special
+from tfjit.framework.scalar import special
 from tfjit.kernels.vmath import elementary, trigonometric
 from tfjit.kernels.vmath.emit import Value, fabs, polynomial, rounded, scalar, sqrt, two_product, where
 

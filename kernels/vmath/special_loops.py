@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from numba import float32, float64, njit
 
-from tfjit.framework import special_series
+from tfjit.framework.scalar import special_series
 from tfjit.kernels.vmath.emit import intrinsic_for
 
 _ARITIES: Final = {"igamma": 2, "igammac": 2, "igamma_grad_a": 2, "random_gamma_grad": 2, "betainc": 3, "zeta": 2, "polygamma": 2}

@@ -219,7 +219,7 @@ def test_a_connection_is_the_callables_own(graph: Any) -> None:
 
 
 def test_plan_counters(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjit.runtime import direct_session
+    from tfjit.runtime.session import direct_session
 
     with tfjit.Session(graph=graph) as session:
         x, w, y, total = (graph.get_tensor_by_name(f"{n}:0") for n in ("x", "w", "y", "total"))

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
-from tfjit.client.model_file import read_model
+from tfjit.client.session.model_file import read_model
 from tfjit.framework import errors
 from tfjit.protos import GraphDef, MetaGraphDef, SavedModel
 

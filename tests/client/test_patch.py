@@ -37,9 +37,9 @@ if "fail" in sys.argv:
 if "raise" in sys.argv:
     raise KeyError("own")
 """
-EXPECTED = """tfjit.client.session [2. 4.] [6.]
-tfjit.client.session [2.]
-tfjit.client.session 3
+EXPECTED = """tfjit.client.session.session [2. 4.] [6.]
+tfjit.client.session.session [2.]
+tfjit.client.session.session 3
 """
 
 
@@ -75,7 +75,7 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_script(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "program.py").write_text(PROGRAM)
+    (tmp_path / "folder" / "scalar_program.py").write_text(PROGRAM)
     done = run("folder/program.py", "--flag", "fail", cwd=tmp_path)
     assert done.stdout == EXPECTED + "['--flag', 'fail'] __main__ folder\n", done.stderr
     assert done.returncode == 7
@@ -164,19 +164,19 @@ def test_a_patch_is_whole_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_patching_before_tensorflow_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(
+    (tmp_path / "scalar_program.py").write_text(
         "import tfjit\npatch = tfjit.patch_tensorflow()\n"
         "import sys\nassert 'tensorflow' not in sys.modules\n"
         "import tensorflow as tf\nassert issubclass(tf.compat.v1.Session, tfjit.Session)\n"
         "patch.undo()\nassert not issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([sys.executable, "scalar_program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "done\n", done.stderr
 
 
 def test_patching_while_another_thread_imports_tensorflow(tmp_path: Path) -> None:
     """At any moment of the import, the patch waits for what it needs, and holds afterwards."""
-    (tmp_path / "program.py").write_text(
+    (tmp_path / "scalar_program.py").write_text(
         "import sys, threading, time\nimport tfjit\n"
         "importing = threading.Thread(target=__import__, args=('tensorflow',))\nimporting.start()\n"
         "home = 'tensorflow.python.client.session'\n"
@@ -184,5 +184,5 @@ def test_patching_while_another_thread_imports_tensorflow(tmp_path: Path) -> Non
         "tfjit.patch_tensorflow()\nimporting.join()\nimport tensorflow as tf\n"
         "assert issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([sys.executable, "scalar_program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "done\n", done.stderr

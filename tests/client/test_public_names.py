@@ -123,7 +123,7 @@ def test_every_listed_name_resolves() -> None:
 
 
 def test_dtypes() -> None:
-    names = tfjit._HOMES["tfjit.framework.dtypes"].split()
+    names = tfjit._HOMES["tfjit.framework.types.dtypes"].split()
     assert len(names) == 27
     for name in set(names) - {"DType", "as_dtype"}:
         theirs, ours = getattr(tf1, name), getattr(tfjit, name)
@@ -162,7 +162,7 @@ def test_nothing_is_announced_as_missing_that_exists() -> None:
 
 def test_an_op_family_is_no_public_name() -> None:
     """Whether its module has been loaded or not."""
-    import tfjit.ops.declarations  # loads every family
+    import tfjit.ops.core.families  # loads every family
 
     for name in ("array", "convert", "indexing", "movement", "state", "queue", "dataset"):
         assert not hasattr(tfjit, name), name

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.runtime import direct_session
+from tfjit.runtime.session import direct_session
 
 tf1 = tf.compat.v1
 WEIGHTS = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
@@ -34,7 +34,7 @@ def no_collection() -> Iterator[None]:
 
 def held() -> Counter[str]:
     """The objects of the runtime and the passes that are alive, by class."""
-    layers = ("tfjit.runtime.", "tfjit.passes.", "tfjit.client.session", "tfjit.client.callables")
+    layers = ("tfjit.runtime.", "tfjit.passes.", "tfjit.client.session.session", "tfjit.client.session.callables")
     kept = ("Kernel", "Setting", "Device", "DeviceInfo", "_Background", "ThreadPool", "DirectSessionFactory", "SessionOptions")
     found = (type(o) for o in gc.get_objects())
     return Counter(t.__qualname__ for t in found if str(t.__module__).startswith(layers) and not t.__qualname__.endswith(kept))
@@ -176,7 +176,7 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
 
 def settle() -> None:
     """Wait for what the background thread has at hand."""
-    from tfjit.runtime.plan import _BACKGROUND
+    from tfjit.runtime.plan.plan import _BACKGROUND
 
     done = threading.Event()
     _BACKGROUND.submit(done.set, lambda: 1.0)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.framework.errors import DataLossError
-from tfjit.framework.records import pack_record, read_records
+from tfjit.framework.files.records import pack_record, read_records
 
 tf1 = tf.compat.v1
 

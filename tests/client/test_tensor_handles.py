@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.client.tensor_handles import TensorHandle
+from tfjit.client.session.tensor_handles import TensorHandle
 
 tf1 = tf.compat.v1
 CPU0, CPU1 = (f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(2))

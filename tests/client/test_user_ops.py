@@ -14,9 +14,9 @@ import tensorflow as tf
 from numba import njit
 
 import tfjit
-from tfjit.framework import gradient_registry
-from tfjit.framework.op_def import registry
-from tfjit.framework.scalar_expression import parse
+from tfjit.framework.op_defs import gradient_registry
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.scalar.scalar_expression import parse
 
 FLOATS = "T: {half, bfloat16, float, double}"
 FACTOR = 3.0

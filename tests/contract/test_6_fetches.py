@@ -263,7 +263,7 @@ def test_registered_types(front: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry of either library; the latest registered type that fits counts; a base of a registered type is refused."""
     from tensorflow.python.client import session as tf_session
 
-    from tfjit.client import fetches
+    from tfjit.client.session import fetches
 
     monkeypatch.setattr(fetches, "_CONVERSIONS", list(fetches._CONVERSIONS))
     monkeypatch.setattr(tf_session, "_REGISTERED_EXPANSIONS", list(tf_session._REGISTERED_EXPANSIONS))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.contract.worlds import both, ours, shared_world, world
-from tfjit.kernels import room
+from tfjit.kernels import memory_limits
 
 tf1 = tf.compat.v1
 
@@ -39,7 +39,7 @@ SIZES = ("one_hot", "bincount", "dense_bincount", "fill", "range", "tile", "broa
 @both
 @pytest.mark.parametrize("name", SIZES)
 def test_what_needs_too_much_memory(front: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 1 << 30)
     w = shared_world(front, build)
     with ours(w) as session:
         for _ in range(2):
@@ -50,12 +50,12 @@ def test_what_needs_too_much_memory(front: str, name: str, monkeypatch: pytest.M
 
 
 def test_what_the_machine_has() -> None:
-    available = room.available_bytes()
+    available = memory_limits.available_bytes()
     assert available is None or 1 << 20 < available < 1 << 50
-    room.check_room((1000, 1000), np.float32)
+    memory_limits.check_room((1000, 1000), np.float32)
     if available is not None:
         with pytest.raises(tfjit.errors.ResourceExhaustedError, match=r"shape\[1073741824,1073741824\] and type float64"):
-            room.check_room((1 << 30, 1 << 30), np.float64)
+            memory_limits.check_room((1 << 30, 1 << 30), np.float64)
 
 
 def endless(api: Any) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-import tfjit.ops.declarations  # noqa: F401
-from tfjit.framework import default_graph, dtypes
-from tfjit.framework.graph import Graph
+import tfjit.ops.core.families  # noqa: F401
+from tfjit.framework.graphs import default_graph
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.types import dtypes
 
 tf1 = tf.compat.v1
 

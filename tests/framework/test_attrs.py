@@ -10,11 +10,12 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjit.framework import attrs, dtypes
-from tfjit.framework.attrs import FuncRef, Unset
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.op_def import AttrDef
-from tfjit.framework.shape import TensorShape
+from tfjit.framework.op_defs import attrs
+from tfjit.framework.op_defs.attrs import FuncRef, Unset
+from tfjit.framework.op_defs.op_def import AttrDef
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import TensorShape
 from tfjit.protos import attr_value_pb2
 
 scalars = (

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfjit.framework import errors
-from tfjit.framework.bundle import FULL, BundleReader, BundleWriter, Extents, merge_bundles, parse_slice_spec, slice_key
-from tfjit.framework.crc32c import crc32c, numpy_crc32c
-from tfjit.framework.sorted_table import read_table, write_table
+from tfjit.framework.files.bundle import FULL, BundleReader, BundleWriter, Extents, merge_bundles, parse_slice_spec, slice_key
+from tfjit.framework.files.crc32c import crc32c, numpy_crc32c
+from tfjit.framework.files.sorted_table import read_table, write_table
 
 tf1 = tf.compat.v1
 SUFFIXES = (".data-00000-of-00001", ".index")

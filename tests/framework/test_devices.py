@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tests.framework.graphs import Ours, both, fresh_graph
-from tfjit.framework import device_spec
-from tfjit.framework.device_spec import DeviceSpec
+from tfjit.framework.types import device_spec
+from tfjit.framework.types.device_spec import DeviceSpec
 
 STRINGS = [
     "/job:w/task:0/device:GPU:0", "/gpu:1", "/GPU:1", "gpu:1", "cpu:0", "/device:GPU:*", "/job:*/task:1", "/gpu:*", "",

@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf1
 
 import tfjit
-from tfjit.framework.dimension import Size
+from tfjit.framework.types.dimension import Size
 
 
 @pytest.fixture(params=["v2", "v1"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfjit.framework import dtypes
+from tfjit.framework.types import dtypes
 
 NUMBERS = [*range(1, 34), *range(101, 134)]
 FACTS = (

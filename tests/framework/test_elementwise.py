@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests import elementwise_cases as cases
-from tfjit.framework import dtypes as d
-from tfjit.framework.elementwise import TABLE, Elementwise, lookup
+from tfjit.framework.scalar.elementwise import TABLE, Elementwise, lookup
+from tfjit.framework.types import dtypes as d
 
 tf = pytest.importorskip("tensorflow")
 

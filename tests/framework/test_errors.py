@@ -7,9 +7,10 @@ import pickle
 import pytest
 import tensorflow as tf
 
-from tfjit.framework import dtypes, errors
-from tfjit.framework.graph import Graph
-from tfjit.framework.op_def import register_op, registry
+from tfjit.framework import errors
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.op_defs.op_def import register_op, registry
+from tfjit.framework.types import dtypes
 
 NAMES = sorted(
     name

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import tfjit
-from tfjit.framework.garbage import collection_paused
+from tfjit.framework.gc_pause import collection_paused
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tfjit
-from tfjit.framework import gradient_registry
+from tfjit.framework.op_defs import gradient_registry
 
 
 def test_registration() -> None:

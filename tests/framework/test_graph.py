@@ -14,10 +14,11 @@ import pytest
 import tensorflow as tf
 
 from tests.framework.graphs import Ours, both, fresh_graph
-from tfjit.framework import default_graph, dtypes, operation
 from tfjit.framework.errors import InvalidGraphError, NotFoundError, UnimplementedError
-from tfjit.framework.graph import PRODUCER, Graph, GraphKeys
-from tfjit.framework.operation import OperatorNotAllowedInGraphError, Tensor
+from tfjit.framework.graphs import default_graph, operation
+from tfjit.framework.graphs.graph import PRODUCER, Graph, GraphKeys
+from tfjit.framework.graphs.operation import OperatorNotAllowedInGraphError, Tensor
+from tfjit.framework.types import dtypes
 
 
 def const(graph: Graph, value: Any, name: str | None = None) -> Tensor:

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from tensorflow.python.framework.function import Defun
 
 from tests.framework.graphs import Ours, describe, fresh_graph
-from tfjit.framework import dtypes, graph_def
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, NotFoundError, UnimplementedError
-from tfjit.framework.graph import Graph
-from tfjit.framework.graph_def import graph_to_graph_def, import_graph_def, parse_graph_def
-from tfjit.framework.op_def import registry
+from tfjit.framework.graphs import graph_def
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.graphs.graph_def import graph_to_graph_def, import_graph_def, parse_graph_def
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.types import dtypes
 from tfjit.protos import graph_pb2, meta_graph_pb2
 
 tf1 = tf.compat.v1

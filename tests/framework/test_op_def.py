@@ -8,9 +8,9 @@ import pytest
 from tensorflow.core.framework import op_def_pb2 as tf_op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tfjit.framework import dtypes, op_spec
 from tfjit.framework.errors import InternalError, InvalidArgumentError, InvalidGraphError, NotFoundError, UnimplementedError
-from tfjit.framework.op_def import (
+from tfjit.framework.op_defs import op_spec
+from tfjit.framework.op_defs.op_def import (
     NO_DEFAULT,
     OpDef,
     OpRegistry,
@@ -23,7 +23,8 @@ from tfjit.framework.op_def import (
     register_op,
     registry,
 )
-from tfjit.framework.shape import TensorShape
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import TensorShape
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tfjit.framework import pace
+from tfjit.framework import cooperative_yield
 
 
 @pytest.fixture
@@ -22,24 +22,24 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         process_time = staticmethod(lambda: Clock.busy_s)
         thread_time = staticmethod(lambda: 0.0)
 
-    monkeypatch.setattr(pace, "time", Clock)
+    monkeypatch.setattr(cooperative_yield, "time", Clock)
     return slept
 
 
 def test_only_background_work_sleeps(naps: list[float]) -> None:
     for _ in range(100):
-        pace.breathe()
+        cooperative_yield.breathe()
     assert not naps
-    with pace.background():
-        other = threading.Thread(target=lambda: [pace.breathe() for _ in range(100)])
+    with cooperative_yield.background():
+        other = threading.Thread(target=lambda: [cooperative_yield.breathe() for _ in range(100)])
         other.start()
         other.join()
         assert not naps
         for _ in range(100):
-            pace.breathe()
+            cooperative_yield.breathe()
     assert naps
     count = len(naps)
-    pace.breathe()
+    cooperative_yield.breathe()
     assert len(naps) == count
 
 
@@ -47,10 +47,10 @@ def test_slices_are_longer_while_nobody_else_is_busy(naps: list[float]) -> None:
     def slept_in(loops: int) -> int:
         before = len(naps)
         for _ in range(loops):
-            pace.breathe()
+            cooperative_yield.breathe()
         return len(naps) - before
 
-    with pace.background():
+    with cooperative_yield.background():
         slept_in(10)
         idle = slept_in(200)
         now = 0.0
@@ -60,7 +60,7 @@ def test_slices_are_longer_while_nobody_else_is_busy(naps: list[float]) -> None:
             now += 1.0
             return now
 
-        pace.time.process_time = staticmethod(busy)  # type: ignore[misc, assignment]
+        cooperative_yield.time.process_time = staticmethod(busy)  # type: ignore[misc, assignment]
         slept_in(200)
         assert slept_in(200) > 4 * idle > 0
 
@@ -68,19 +68,19 @@ def test_slices_are_longer_while_nobody_else_is_busy(naps: list[float]) -> None:
 def test_a_larger_share_means_longer_slices(naps: list[float]) -> None:
     counts = []
     for share in (0.1, 0.9):
-        with pace.background(lambda share=share: share):  # type: ignore[misc]
+        with cooperative_yield.background(lambda share=share: share):  # type: ignore[misc]
             ticks = iter(range(1_000_000))
-            pace.time.process_time = staticmethod(lambda ticks=ticks: float(next(ticks)))  # type: ignore[misc, assignment]
+            cooperative_yield.time.process_time = staticmethod(lambda ticks=ticks: float(next(ticks)))  # type: ignore[misc, assignment]
             before = len(naps)
             for _ in range(400):
-                pace.breathe()
+                cooperative_yield.breathe()
             counts.append(len(naps) - before)
     assert counts[0] > 2 * counts[1] > 0
 
 
 def test_an_exception_ends_the_background(naps: list[float]) -> None:
-    with pytest.raises(KeyError), pace.background():
+    with pytest.raises(KeyError), cooperative_yield.background():
         raise KeyError
     for _ in range(100):
-        pace.breathe()
+        cooperative_yield.breathe()
     assert not naps

@@ -12,9 +12,9 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjit.framework import shape
-from tfjit.framework.dimension import dimension_value
-from tfjit.framework.shape import TensorShape
+from tfjit.framework.types import shape
+from tfjit.framework.types.dimension import dimension_value
+from tfjit.framework.types.shape import TensorShape
 
 SHAPES: list[Any] = [None, [], [3], [None], [0], [2, 3], [2, None], [None, None], [1, 2, 3], [5, None, 1]]
 PAIRS = list(itertools.product(SHAPES, SHAPES))

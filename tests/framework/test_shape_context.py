@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.shape import TensorShape
-from tfjit.framework.shape_context import ShapeContext, summarize_node
+from tfjit.framework.op_defs.shape_context import ShapeContext, summarize_node
+from tfjit.framework.types.shape import TensorShape
 
 C = ShapeContext("Op", "n", {"shape": TensorShape([2, None])}, [(2, 3), None, (4,)])
 

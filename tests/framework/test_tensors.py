@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tensorflow.core.framework import tensor_pb2 as tf_tensor_pb2
 
-from tfjit.framework import dtypes, tensors
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.shape import TensorShape
-from tfjit.framework.tensors import make_ndarray, make_tensor_array, make_tensor_proto, parse_tensor_proto
+from tfjit.framework.types import dtypes, tensors
+from tfjit.framework.types.shape import TensorShape
+from tfjit.framework.types.tensors import make_ndarray, make_tensor_array, make_tensor_proto, parse_tensor_proto
 from tfjit.protos import tensor_pb2
 
 NUMERIC = [d for d in dtypes.ALL if d.is_numpy_compatible and d is not dtypes.string]

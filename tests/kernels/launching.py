@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfjit.framework import dtypes
-from tfjit.kernels import store as kernel_store
+from tfjit.framework.types import dtypes
 from tfjit.kernels.float_control import flushed
+from tfjit.kernels.jit import store as kernel_store
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
 
 

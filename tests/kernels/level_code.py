@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels import compiler, loader
+from tfjit.kernels.jit import compiler, loader
 
 os.environ.update(compiler.numba_target())  # before anything imports Numba
 
 from tests.kernels import native_nn, test_golden
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.test_loop import GroupBuilder, floats
-from tfjit.framework import dtypes as d
-from tfjit.kernels import walker
-from tfjit.kernels.cache_key import cache_key
-from tfjit.kernels.cpu import matmul
-from tfjit.kernels.cpu.loop import loop_call
-from tfjit.kernels.cpu.tiles import tile_of
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.elementwise.loop import loop_call
+from tfjit.kernels.cpu.gemm import matmul
+from tfjit.kernels.cpu.gemm.micro_kernels import tile_of
+from tfjit.kernels.executor import table_executor
+from tfjit.kernels.jit.cache_key import cache_key
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NativeCall
-from tfjit.kernels.store import store
 
 
 def check(call: NativeCall, inputs: Sequence[Any], wanted: Sequence[Any]) -> None:
@@ -49,7 +49,7 @@ def main() -> None:
         return emit(module, machine, symbols)
 
     loader.emit = listen
-    walker.get()
+    table_executor.get()
 
     rng = np.random.default_rng(8)
     name = "matmul"

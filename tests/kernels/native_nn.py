@@ -8,9 +8,9 @@ import numpy as np
 
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case, assert_near, case_arrays, node_spec, run_tensorflow
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu.epilogue import Epilogue
-from tfjit.kernels.program import Program, ScalarOp
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.template.epilogue import Epilogue
+from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NativeCall, TensorSpec, find_native
 
 

@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, TensorSpec
-from tfjit.kernels.store import store
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
 

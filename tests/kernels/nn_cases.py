@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests import oracle
-from tfjit.framework import dtypes
+from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 
 

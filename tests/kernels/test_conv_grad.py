@@ -8,8 +8,8 @@ import pytest
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case, node_spec
-from tfjit.kernels.cpu.conv_grad import mirrored
-from tfjit.kernels.cpu.window import Window
+from tfjit.kernels.cpu.conv.conv_grad import mirrored
+from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.registry import find_native, find_reference
 
 

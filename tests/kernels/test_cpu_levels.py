@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tfjit.kernels import cpu_features
+from tfjit.kernels.jit import target
 
 # What the code of a level must hold, and what it must not: wider registers, masks, and for SSE any instruction of AVX, FMA or BMI.
 WIDEST: Final = {"x86-64-v2": r"%xmm", "x86-64-v3": r"%ymm", "x86-64-v4": r"%zmm"}
@@ -33,7 +33,7 @@ def supported(level: str) -> bool:
     import llvmlite.binding as llvm
 
     try:
-        cpu_features.features_of_level(level, llvm.get_host_cpu_features())
+        target.features_of_level(level, llvm.get_host_cpu_features())
     except ValueError:
         return False
     return True
@@ -56,7 +56,7 @@ def test_machine_code_stays_within_the_level(level: str, root: Path, tmp_path: P
 
 
 def test_the_cache_keeps_levels_apart(root: Path) -> None:
-    program = "from tfjit.kernels.cache_key import environment; print(environment())"
+    program = "from tfjit.kernels.jit.cache_key import environment; print(environment())"
     host = run({"TFJIT_CPU": ""}, root, "-c", program).stdout
     held = run({"TFJIT_CPU": "x86-64-v2"}, root, "-c", program).stdout
     assert "'x86-64-v2'" in held and "'x86-64-v2'" not in host
@@ -65,7 +65,7 @@ def test_the_cache_keeps_levels_apart(root: Path) -> None:
 def test_a_level_above_the_cpu_is_refused() -> None:
     sse = dict.fromkeys(("cmov", "cx8", "fxsr", "mmx", "sse", "sse2"), True)
     with pytest.raises(ValueError, match=r"TFJIT_CPU='x86-64-v3': this CPU lacks avx, avx2, .*Unset it, or name a lower level"):
-        cpu_features.features_of_level("x86-64-v3", sse)
+        target.features_of_level("x86-64-v3", sse)
 
 
 def test_unknown_levels_are_refused(root: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.nn_cases import Case
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu import channelwise, depthwise
-from tfjit.kernels.cpu.window import Window, make_window
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.conv import channelwise, depthwise
+from tfjit.kernels.cpu.conv.window import Window, make_window
 from tfjit.kernels.registry import TensorSpec
 
 

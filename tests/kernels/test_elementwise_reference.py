@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tfjit.kernels.cpu.elementwise_reference  # noqa: F401 (registers the kernels)
-from tfjit.framework import dtypes as d
-from tfjit.framework.elementwise import TABLE
+import tfjit.kernels.cpu.reference.elementwise  # noqa: F401 (registers the kernels)
 from tfjit.framework.errors import InternalError, InvalidArgumentError
+from tfjit.framework.scalar.elementwise import TABLE
+from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import NodeSpec, find_reference
 
 

@@ -11,12 +11,12 @@ import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.test_loop import floats
 from tests.kernels.test_loop_program import escape
 from tests.kernels.test_reduction import ReduceBuilder
-from tfjit.framework import dtypes as d
-from tfjit.kernels.cpu.loop import loop_call
-from tfjit.kernels.cpu.loop_program import program_call
-from tfjit.kernels.cpu.reduction import reduce_call
-from tfjit.kernels.cpu.rows import rows_call
-from tfjit.kernels.group import FusedGroup
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.elementwise.loop import loop_call
+from tfjit.kernels.cpu.loop_program.builder import program_call
+from tfjit.kernels.cpu.reduction.reduction import reduce_call
+from tfjit.kernels.cpu.reduction.row_reduction import rows_call
+from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, find_native
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

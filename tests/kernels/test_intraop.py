@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import intraop, walker
-from tfjit.kernels.intraop import IntraOpPool, get_pool
+from tfjit.kernels.executor import table_executor, thread_pool
+from tfjit.kernels.executor.table_executor import StepTable
+from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import store
-from tfjit.kernels.walker import StepTable
 
 SOURCE = KernelSource(
     """# kernels for the tests of the pool
 from numba import float32
-from tfjit.kernels.intrinsics import atomic_add, atomic_load, fail, ld_any, ptr_f32, st_any, store_word, word
+from tfjit.kernels.codegen.intrinsics import atomic_add, atomic_load, fail, ld_any, ptr_f32, st_any, store_word, word
 
 
 def mark(args, chunk, nchunks):
@@ -162,7 +162,7 @@ def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
     held = np.array([0, 0, met.ctypes.data, 10**11, 0, 0, 0, 0], np.int64)
     mine = np.array([0, 0, seen.ctypes.data, 0, 0, 0, 0, 0], np.int64)
     table = StepTable(0, [(code["wait_for"], int(held.ctypes.data), 1)], release_gil=True)
-    other = threading.Thread(target=walker.get(), args=(table.words,))
+    other = threading.Thread(target=table_executor.get(), args=(table.words,))
     other.start()
     try:
         assert wait_until(lambda: met[0] == 1)
@@ -181,11 +181,11 @@ def test_callers_leave_each_other_their_cores(code: dict[str, int]) -> None:
 def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
     """A job predicted too short for a wake-up runs on its caller's thread; many in a row wake the helper."""
     pool = IntraOpPool(2, spin_us=20000.0)
-    walk = walker.get()
+    walk = table_executor.get()
     args, counts, _ = job(4, 10)
     row = [(code["spin"], int(args.ctypes.data), 4)]
     try:
-        ticks = int(walker.ticks_per_second() * 1e-6)
+        ticks = int(table_executor.ticks_per_second() * 1e-6)
         short = StepTable(0, row, costs=[3 * ticks], pool=pool.state_address)
         long = StepTable(0, row, costs=[300 * ticks], pool=pool.state_address)
         for table, awake in ((short, False), (long, True)):
@@ -204,7 +204,7 @@ def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
 
 def test_several_callers(code: dict[str, int], pool: IntraOpPool) -> None:
     """One has the slot, the others do their chunks alone; nobody's chunks are lost or done twice."""
-    walk, wrong = walker.get(), []
+    walk, wrong = table_executor.get(), []
 
     def work(release: bool) -> None:
         args, counts, _ = job(4, 300)
@@ -225,7 +225,7 @@ def test_several_callers(code: dict[str, int], pool: IntraOpPool) -> None:
 
 def test_different_jobs_follow_each_other(code: dict[str, int], pool: IntraOpPool) -> None:
     """A helper that comes late must not run an old job's code over a new one's block."""
-    walk = walker.get()
+    walk = table_executor.get()
     jobs = [job(2 + n % 3) for n in range(50)]
     rows = [(code["mark" if n % 2 else "spin"], int(args.ctypes.data), len(counts)) for n, (args, counts, _) in enumerate(jobs)]
     table = StepTable(0, rows, pool=pool.state_address, release_gil=True)
@@ -235,7 +235,7 @@ def test_different_jobs_follow_each_other(code: dict[str, int], pool: IntraOpPoo
 
 
 def test_status_of_a_chunk_stops_the_step(code: dict[str, int], pool: IntraOpPool) -> None:
-    walk = walker.get()
+    walk = table_executor.get()
     for failing in range(6):
         args = np.zeros(8, np.int64)
         args[2] = failing
@@ -315,8 +315,8 @@ def run_python(body: str) -> None:
         sys.path.insert(0, {str(Path(__file__).parents[2])!r})
         import numpy as np
         from tfjit.kernels import walker
-        from tfjit.kernels.intraop import IntraOpPool, get_pool, _pools
-        from tfjit.kernels.store import store
+        from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool, _pools
+        from tfjit.kernels.jit.store import store
         from tests.kernels.test_intraop import SOURCE, job, wait_until
         store.compile([SOURCE])
         code = store.lookup(SOURCE)
@@ -379,11 +379,11 @@ def test_fork() -> None:
 
 
 def test_offsets_of_state() -> None:
-    """The words that intraop.py fills in are those that the compiled loop reads (see both files' layout)."""
+    """The words that thread_pool.py fills in are those that the compiled loop reads (see both files' layout)."""
     pool = IntraOpPool(2, spin_us=10.0)
     assert pool.state_address % 64 == 0
     assert pool._state[33] == 1
-    assert pool._state[34] == pytest.approx(10e-6 * walker.ticks_per_second(), rel=0.5)
+    assert pool._state[34] == pytest.approx(10e-6 * table_executor.ticks_per_second(), rel=0.5)
     assert all(pool._state[35:38]) and pool._state[41]
-    assert intraop.DEFAULT_SPIN_US <= 100
+    assert thread_pool.DEFAULT_SPIN_US <= 100
     pool.stop()

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import cpu_features
+from tfjit.kernels.jit import target
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import store
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
 POINTERS = {
@@ -31,7 +31,7 @@ POINTERS = {
     "ptr_c64": np.complex64,
     "ptr_c128": np.complex128,
 }
-IMPORT = "from numba import float32, int32, uint32\nfrom tfjit.kernels.intrinsics import *\n\n\n"
+IMPORT = "from numba import float32, int32, uint32\nfrom tfjit.kernels.codegen.intrinsics import *\n\n\n"
 
 
 def element_wise(name: str, inputs: list[str], output: str, value: str) -> str:
@@ -338,5 +338,5 @@ def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     promised, unpromised = (line.split() for line in done.stdout.splitlines())
-    assert int(promised[0]) >= min(8, cpu_features.host().lanes(4)) and promised[1] == "False"
+    assert int(promised[0]) >= min(8, target.host().lanes(4)) and promised[1] == "False"
     assert unpromised[1] == "True"

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.launching import KernelError, run_native, tensor
-from tfjit.framework import dtypes as d
-from tfjit.framework import elementwise
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.kernels.cpu.loop import loop_call
-from tfjit.kernels.cpu.region import collapse, reshape_map, split_shape
-from tfjit.kernels.group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.framework.scalar import elementwise
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.elementwise.loop import loop_call
+from tfjit.kernels.cpu.template.region import collapse, reshape_map, split_shape
+from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported, find_native
 
 

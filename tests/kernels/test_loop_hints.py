@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfjit.framework import dtypes as d
-from tfjit.kernels import walker
-from tfjit.kernels.cpu import costs
-from tfjit.kernels.loop_hints import interleave_loops
-from tfjit.kernels.program import Program, ScalarOp
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.template import cost_model
+from tfjit.kernels.executor import table_executor
+from tfjit.kernels.ir.scalar_program import Program, ScalarOp
+from tfjit.kernels.jit.loop_metadata import interleave_loops
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import store
 
 MODULE = """
 define void @f(ptr %p) {
@@ -35,7 +35,7 @@ end:
 
 KERNEL = """
 from tfjit.kernels import vmath as vm
-from tfjit.kernels.intrinsics import ld, ptr_f32, st_out, word
+from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, st_out, word
 
 
 def kernel(args, chunk, nchunks):
@@ -65,8 +65,8 @@ def test_values_do_not_depend_on_the_hint(size: int) -> None:
         assert entries is not None
         y = np.full(size + 1, 7, "f4")
         block = np.array([0, 0, size, x.ctypes.data, y.ctypes.data], np.int64)
-        table = walker.StepTable(0, [(entries["kernel"], block.ctypes.data, 1)])
-        assert walker.get()(table.words) == 0
+        table = table_executor.StepTable(0, [(entries["kernel"], block.ctypes.data, 1)])
+        assert table_executor.get()(table.words) == 0
         assert y[-1] == 7
         results.append(y[:-1])
     np.testing.assert_array_equal(results[0], results[1])
@@ -78,12 +78,12 @@ def test_blocks_at_a_time_follow_the_chain_and_what_it_keeps() -> None:
         return Program((d.float32,) * inputs, tuple(ops), (inputs + len(ops) - 1,))
 
     chain = program([ScalarOp("Tanh", (k,), d.float32) for k in range(8)])
-    assert costs.live_values(chain) == 1
-    assert costs.interleave_for(chain, 1 << 20) == costs.DEEP_INTERLEAVE
-    assert costs.interleave_for(chain, costs.LONG_LOOP) == costs.INTERLEAVE
-    assert costs.interleave_for(chain, 10) == 0
-    assert costs.interleave_for(program([ScalarOp("Relu", (0,), d.float32)]), 1 << 20) == 0
+    assert cost_model.live_values(chain) == 1
+    assert cost_model.interleave_for(chain, 1 << 20) == cost_model.DEEP_INTERLEAVE
+    assert cost_model.interleave_for(chain, cost_model.LONG_LOOP) == cost_model.INTERLEAVE
+    assert cost_model.interleave_for(chain, 10) == 0
+    assert cost_model.interleave_for(program([ScalarOp("Relu", (0,), d.float32)]), 1 << 20) == 0
     # six values wait for their sum
     wide = program([*(ScalarOp("Exp", (k % 3,), d.float32) for k in range(6)), ScalarOp("AddN", (3, 4, 5, 6, 7, 8), d.float32)], 3)
-    assert costs.live_values(wide) > costs.DEEP_VALUES
-    assert costs.interleave_for(wide, 1 << 20) == costs.INTERLEAVE
+    assert cost_model.live_values(wide) > cost_model.DEEP_VALUES
+    assert cost_model.interleave_for(wide, 1 << 20) == cost_model.INTERLEAVE

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.kernels.native_runner import NativeRunner
-from tfjit.framework import dtypes as d
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.kernels.cpu.loop_program import program_call
-from tfjit.kernels.cpu.loop_program_text import CANCELLED, is_tileable
-from tfjit.kernels.loop_program import Block, LoopProgram, Step
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.loop_program.builder import program_call
+from tfjit.kernels.cpu.loop_program.text import CANCELLED, is_tileable
+from tfjit.kernels.ir.loop_program import Block, LoopProgram, Step
 from tfjit.kernels.registry import TensorSpec, Unsupported
 
 

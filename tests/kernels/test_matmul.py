@@ -8,8 +8,8 @@ import pytest
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu import matmul, packing, tiles
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.gemm import matmul, micro_kernels, packing
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
 
@@ -108,7 +108,7 @@ def test_big_products_are_cut_and_small_ones_are_not() -> None:
 
 @pytest.mark.parametrize("rows", range(1, 40))
 def test_row_cover_is_exact(rows: int) -> None:
-    found = tiles.cover(rows, 12)
+    found = micro_kernels.cover(rows, 12)
     assert found.tall * found.height + (found.count - found.tall) * (found.height - 1) == rows
     assert found.height <= 12
 

@@ -7,19 +7,21 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import native_nn
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu import channelwise, conv, epilogue, matmul, tiles
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.conv import channelwise, conv
+from tfjit.kernels.cpu.gemm import matmul, micro_kernels
+from tfjit.kernels.cpu.template import epilogue
 from tfjit.kernels.source import KernelSource
 
 # a fixed tile, so that the files do not depend on the machine
-TILE = tiles.Tile("f32", "avx512", 16, 12, 4, True)
+TILE = micro_kernels.Tile("f32", "avx512", 16, 12, 4, True)
 FUSED = epilogue.epilogue_text(native_nn.NORM_RESIDUAL_RELU6, dtypes.float32)
 PLAIN = epilogue.epilogue_text(None, dtypes.float32)
 SOURCES = {
     "matmul_norm_residual_relu6": matmul.matmul_source(TILE, FUSED),
     "conv2d": conv.conv_source(TILE, PLAIN),
     "channelwise": channelwise.channelwise_source(TILE, PLAIN),
-    "matmul_tiles": tiles.matmul_tiles(TILE, tiles.VECTORS),
+    "matmul_tiles": micro_kernels.matmul_tiles(TILE, micro_kernels.VECTORS),
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
-from tfjit.framework import dtypes as d
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_native, find_reference
 
 RNG = np.random.default_rng(11)

@@ -8,7 +8,7 @@ import pytest
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case, node_spec, run_tensorflow_pool_and_grad
-from tfjit.framework import dtypes
+from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native, find_reference
 
 

@@ -11,9 +11,9 @@ import pytest
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import run_native, tensor
 from tests.kernels.test_loop import GroupBuilder, floats
-from tfjit.framework import dtypes as d
-from tfjit.kernels.cpu.reduction import reduce_call
-from tfjit.kernels.group import FusedGroup, Ref
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.reduction.reduction import reduce_call
+from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
 SHAPES = [(), (7,), (3, 4, 5), (2, 3, 5, 7), (1000, 33), (33, 1000), (1, 1, 3), (5, 1, 4), (0, 3), (3, 0), (2000, 1), (3, 70, 20)]

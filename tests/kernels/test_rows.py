@@ -11,8 +11,8 @@ import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
 from tests.kernels.test_loop import floats
 from tests.kernels.test_reduction import ReduceBuilder
-from tfjit.framework import dtypes as d
-from tfjit.kernels.cpu.rows import rows_call
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_native
 
 SHAPES = [(4, 7), (3, 5, 70), (100, 1), (9, 5000), (256, 10), (1, 3), (12,)]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
 from tests.kernels.test_movement import check
-from tfjit.framework import dtypes as d
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import NodeSpec, find_native, find_reference
 
 RNG = np.random.default_rng(7)

@@ -9,7 +9,7 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import run_native, tensor
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, Unsupported, find_native, find_reference
 
 SEEDS = [(3, 4), (0, 0), (-1, 2**31 - 1)]

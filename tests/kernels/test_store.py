@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import cache_key as cache_key_module
-from tfjit.kernels.cache_key import cache_key
-from tfjit.kernels.compiler import prune
-from tfjit.kernels.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
+from tfjit.kernels.jit import cache_key as cache_key_module
+from tfjit.kernels.jit.cache_key import cache_key
+from tfjit.kernels.jit.compiler import prune
+from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, undefined_symbols, write_atomically
+from tfjit.kernels.jit.store import CompileError, KernelStore
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import CompileError, KernelStore
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t)
 
@@ -30,7 +30,7 @@ def scale_by(factor: int, **options: object) -> KernelSource:
     """A kernel that multiplies n float32 by a constant; each factor is another text."""
     text = f"""# Mul by {factor}
 from numba import float32
-from tfjit.kernels.intrinsics import ld, ptr_f32, st, word
+from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, st, word
 
 
 def kernel(args, chunk, nchunks):
@@ -108,7 +108,7 @@ def test_title_opens_a_text_without_comment(make, tmp_path: Path) -> None:  # ty
 
 def test_entries_and_arity(make) -> None:  # type: ignore[no-untyped-def]
     text = """# two entries of two arguments
-from tfjit.kernels.intrinsics import store_word
+from tfjit.kernels.codegen.intrinsics import store_word
 from numba import njit
 
 
@@ -144,12 +144,12 @@ def test_key_follows_text_flags_and_imports(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_imports_are_followed() -> None:
-    text = "from tfjit.kernels.intrinsics import (\n    ld,\n    st,\n)\nfrom tfjit.kernels import source as s\nimport os\n"
-    assert cache_key_module.imported(text) == {"tfjit.kernels.intrinsics", "tfjit.kernels.source"}
+    text = "from tfjit.kernels.codegen.intrinsics import (\n    ld,\n    st,\n)\nfrom tfjit.kernels import source as s\nimport os\n"
+    assert cache_key_module.imported(text) == {"tfjit.kernels.codegen.intrinsics", "tfjit.kernels.source"}
     assert cache_key_module.imported("from .source import KernelSource\n", "tfjit.kernels") == {"tfjit.kernels.source"}
     assert cache_key_module.imported("from .. import source\n", "tfjit.kernels.cpu") == {"tfjit.kernels.source"}
     formulas = "from tfjit.framework import dtypes, special\n"  # kernels are made of these too
-    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {"tfjit.framework.special"}
+    assert cache_key_module.imported(formulas, "tfjit.kernels.vmath") == {"tfjit.framework.scalar.special"}
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "junk"])
@@ -329,7 +329,7 @@ WARM = """
     import sys
     sys.path.insert(0, {tests!r})
     from tests.kernels.test_store import apply, check, scale_by
-    from tfjit.kernels.store import store
+    from tfjit.kernels.jit.store import store
     import numpy as np
     sources = [scale_by(n) for n in range(60, 63)]
     store.compile(sources)
@@ -368,7 +368,7 @@ def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
         import sys, time
         sys.path.insert(0, {str(root)!r})
         from tests.kernels.test_store import scale_by
-        from tfjit.kernels.store import store
+        from tfjit.kernels.jit.store import store
         store.request([scale_by(n) for n in range(70, 90)])
         time.sleep(0.3)
     """
@@ -383,7 +383,7 @@ def test_fork(tmp_path: Path, root: Path) -> None:
         import os, sys
         sys.path.insert(0, {str(root)!r})
         from tests.kernels.test_store import check, scale_by
-        from tfjit.kernels.store import store
+        from tfjit.kernels.jit.store import store
         store.compile([scale_by(91)])
         store.request([scale_by(92)])
         child = os.fork()

@@ -9,7 +9,7 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
-from tfjit.framework import dtypes as d
+from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import NodeSpec, find_native
 
 tf = pytest.importorskip("tensorflow")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.kernels.launching import run_native
 from tests.kernels.test_loop import GroupBuilder, floats
-from tfjit.kernels.cpu.loop import loop_call
-from tfjit.kernels.cpu.tiled_loop import Tiling, find_tiling, tile_pitch, tile_sides
-from tfjit.kernels.group import Ref
-from tfjit.kernels.turned_blocks import block_side
+from tfjit.kernels.codegen.transpose_text import block_side
+from tfjit.kernels.cpu.elementwise.loop import loop_call
+from tfjit.kernels.cpu.elementwise.tiled_loop import Tiling, find_tiling, tile_pitch, tile_sides
+from tfjit.kernels.ir.fused_group import Ref
 
 
 def turned(g: GroupBuilder, ref: Ref, order: tuple[int, ...]) -> Ref:

@@ -9,11 +9,13 @@ import pytest
 
 from tests.kernels import native_nn
 from tests.kernels.native_runner import NativeRunner
-from tfjit.framework import dtypes
-from tfjit.framework.dtypes import DType
-from tfjit.kernels import cpu_features
-from tfjit.kernels.cpu import conv, conv_grad, depthwise, matmul, pool, reference_nn, tiles
-from tfjit.kernels.cpu.window import make_window
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType
+from tfjit.kernels.cpu.conv import conv, conv_grad, depthwise, pooling
+from tfjit.kernels.cpu.conv.window import make_window
+from tfjit.kernels.cpu.gemm import matmul, micro_kernels
+from tfjit.kernels.cpu.reference import nn
+from tfjit.kernels.jit import target
 from tfjit.kernels.registry import Unsupported
 
 # isa, bytes of a vector, rows of a tile
@@ -24,13 +26,15 @@ FORMS = {"avx2": (32, 6), "generic": (16, 4)}
 def other_isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Every driver takes the tiles of another instruction set; the CPU runs them all, since vectors are only narrower."""
     width, height = FORMS[request.param]
-    if width > cpu_features.host().vector_bytes:
+    if width > target.host().vector_bytes:
         pytest.skip("this CPU has narrower vectors")
 
-    def tile_of(dtype: DType) -> tiles.Tile:
-        return tiles.Tile(tiles.KINDS[dtype], request.param, width // dtype.size, height, dtype.size, request.param != "generic")
+    def tile_of(dtype: DType) -> micro_kernels.Tile:
+        return micro_kernels.Tile(
+            micro_kernels.KINDS[dtype], request.param, width // dtype.size, height, dtype.size, request.param != "generic"
+        )
 
-    for module in (matmul, conv, depthwise, pool, conv_grad):
+    for module in (matmul, conv, depthwise, pooling, conv_grad):
         monkeypatch.setattr(module, "tile_of", tile_of)
     yield request.param
 
@@ -46,20 +50,20 @@ def test_other_instruction_sets_give_the_same_values(other_isa: str) -> None:
 
     x, w = rng.standard_normal((2, 9, 11, 5)).astype(np.float32), rng.standard_normal((3, 3, 5, 19)).astype(np.float32)
     windows = make_window(9, 3, 1, 1, "SAME"), make_window(11, 3, 1, 1, "SAME")
-    wanted = reference_nn.convolve(x, w, *windows)
+    wanted = nn.convolve(x, w, *windows)
     (found,) = NativeRunner(conv.conv2d_call(native_nn.specs(x, w)), [x, w], native_nn.specs(wanted)).run()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-5)
 
     w = rng.standard_normal((3, 3, 5, 1)).astype(np.float32)
-    wanted = np.concatenate([reference_nn.convolve(x[..., i : i + 1], w[:, :, i : i + 1], *windows) for i in range(5)], axis=3)
+    wanted = np.concatenate([nn.convolve(x[..., i : i + 1], w[:, :, i : i + 1], *windows) for i in range(5)], axis=3)
     (found,) = NativeRunner(depthwise.depthwise_call(native_nn.specs(x, w)), [x, w], native_nn.specs(wanted)).run()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-5)
 
 
 def test_tiles_of_this_host() -> None:
-    single, double = tiles.tile_of(dtypes.float32), tiles.tile_of(dtypes.float64)
-    assert single.lanes * single.size == double.lanes * double.size == cpu_features.host().vector_bytes
+    single, double = micro_kernels.tile_of(dtypes.float32), micro_kernels.tile_of(dtypes.float64)
+    assert single.lanes * single.size == double.lanes * double.size == target.host().vector_bytes
     assert single.height == double.height
-    assert len(tiles.matmul_tiles(single, 1).entries) == single.height
+    assert len(micro_kernels.matmul_tiles(single, 1).entries) == single.height
     with pytest.raises(Unsupported, match="float16"):
-        tiles.tile_of(dtypes.float16)
+        micro_kernels.tile_of(dtypes.float16)

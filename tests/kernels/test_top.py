@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.test_movement import check
-from tfjit.framework import dtypes as d
+from tfjit.framework.types import dtypes as d
 
 RNG = np.random.default_rng(5)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tfjit
-from tfjit.kernels import ulp
+from tfjit.kernels.vmath.tools import ulp
 
 pytest.importorskip("numba")
 

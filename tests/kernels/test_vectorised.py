@@ -12,8 +12,8 @@ import pytest
 from tests.kernels import test_golden
 from tests.kernels.test_loop import floats
 from tests.kernels.test_reduction import ReduceBuilder
-from tfjit.kernels import compiler, cpu_features, loader
-from tfjit.kernels.cpu.loop import loop_call
+from tfjit.kernels.cpu.elementwise.loop import loop_call
+from tfjit.kernels.jit import compiler, loader, target
 from tfjit.kernels.registry import NativeCall
 from tfjit.kernels.source import KernelSource
 
@@ -40,7 +40,7 @@ def chain() -> NativeCall:
 
 @pytest.mark.parametrize("make", [chain, test_golden.loop, test_golden.reduction, test_golden.rows], ids=lambda f: f.__name__)
 def test_template_uses_vector_registers(make: Callable[[], NativeCall], monkeypatch: pytest.MonkeyPatch) -> None:
-    width = cpu_features.host().lanes(1)  # bytes of a register
+    width = target.host().lanes(1)  # bytes of a register
     wide = {64: r"%zmm\d", 32: r"%ymm\d", 16: r"%xmm\d|\bv\d+\.4s"}[width]
     text = assembly(make().launches[0].source, monkeypatch)
     stores = [line for line in text.splitlines() if re.search(wide, line) and re.search(r"mov[au]ps|\bst[rp]\b|\bvmovup", line)]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests import elementwise_cases as cases
-from tfjit.framework import dtypes as d
-from tfjit.framework.dtypes import DType
-from tfjit.framework.elementwise import TABLE, Elementwise
-from tfjit.kernels import expressions
-from tfjit.kernels.program import Program, ScalarOp
+from tfjit.framework.scalar.elementwise import TABLE, Elementwise
+from tfjit.framework.types import dtypes as d
+from tfjit.framework.types.dtypes import DType
+from tfjit.kernels.codegen import expressions
+from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Unsupported
 from tfjit.kernels.source import Source
 

@@ -13,15 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfjit.kernels import control_ir, cpu_features, intraop, python_abi, walker, walker_ir
+from tfjit.kernels.executor import arch_ir, python_abi, table_executor, table_executor_ir, thread_pool
+from tfjit.kernels.executor.table_executor import StepTable
+from tfjit.kernels.jit import target as cpu_features
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import store
-from tfjit.kernels.walker import StepTable
 
 SOURCE = KernelSource(
     """# kernels for the walker's tests
 from numba import float32
-from tfjit.kernels.intrinsics import atomic_add, atomic_load, fail, ld, ld_any, load_word, ptr_f32, st, st_any, store_word, word
+from tfjit.kernels.codegen.intrinsics import atomic_add, atomic_load, fail, ld, ld_any, load_word, ptr_f32, st, st_any, store_word, word
 
 
 def add(args, chunk, nchunks):
@@ -102,24 +103,24 @@ def at(array: np.ndarray, word: int = 0) -> int:
     return int(array.ctypes.data) + 8 * word
 
 
-def fallback() -> walker.Walk:
-    table = walker_ir.load()["tfjit_walk_table"]
-    return walker._fallback(
+def fallback() -> table_executor.Walk:
+    table = table_executor_ir.load()["tfjit_walk_table"]
+    return table_executor._fallback(
         ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table), ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table)
     )
 
 
 @pytest.fixture(params=["builtin", "fallback"])
-def walk(request: pytest.FixtureRequest) -> walker.Walk:
-    return walker.get() if request.param == "builtin" else fallback()
+def walk(request: pytest.FixtureRequest) -> table_executor.Walk:
+    return table_executor.get() if request.param == "builtin" else fallback()
 
 
 def test_is_a_builtin() -> None:
-    assert type(walker.get()) is type(len)
-    assert walker.ready()
+    assert type(table_executor.get()) is type(len)
+    assert table_executor.ready()
 
 
-def test_patches(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_patches(walk: table_executor.Walk, code: dict[str, int]) -> None:
     out = np.zeros(6, np.float32)
     args = block(0, 0, at(out), 6)
     table = StepTable(2, [(code["add"], at(args), 1)], [(0, at(args, 2), 4), (1, at(args, 3), 0), (1, at(args, 8), 12)])
@@ -131,7 +132,7 @@ def test_patches(walk: walker.Walk, code: dict[str, int]) -> None:
         assert args[8] == y.ctypes.data + 12
 
 
-def test_chain_runs_in_order(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_chain_runs_in_order(walk: table_executor.Walk, code: dict[str, int]) -> None:
     n = 280
     ones, buffers = np.ones(16, np.float32), np.zeros((n + 1, 16), np.float32)
     blocks = np.zeros((n, 8), np.int64)
@@ -143,7 +144,7 @@ def test_chain_runs_in_order(walk: walker.Walk, code: dict[str, int]) -> None:
     assert (buffers == np.arange(n + 1, dtype=np.float32)[:, None]).all()
 
 
-def test_empty_and_many_arrays(walk: walker.Walk) -> None:
+def test_empty_and_many_arrays(walk: table_executor.Walk) -> None:
     assert walk(StepTable(0, []).words) == 0
     arrays = [np.zeros(n % 3, np.int8) for n in range(100)]
     found = np.zeros(100, np.int64)
@@ -153,7 +154,7 @@ def test_empty_and_many_arrays(walk: walker.Walk) -> None:
 
 
 @pytest.mark.parametrize("failing", [0, 2, 4, 5])
-def test_status_stops(walk: walker.Walk, code: dict[str, int], failing: int) -> None:
+def test_status_stops(walk: table_executor.Walk, code: dict[str, int], failing: int) -> None:
     position = np.array([failing], np.int64)
     failers = [block(at(position), n) for n in range(5)]
     counters = [block() for _ in range(5)]
@@ -169,7 +170,7 @@ def test_status_stops(walk: walker.Walk, code: dict[str, int], failing: int) -> 
     assert [int(counter[2]) for counter in counters] == [1] * failing + [0] * (5 - failing)
 
 
-def test_chunks_without_pool(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_chunks_without_pool(walk: table_executor.Walk, code: dict[str, int]) -> None:
     args = block()
     assert walk(StepTable(0, [(code["count"], at(args), 5)]).words) == 0
     assert args[2:9].tolist() == [5, 5, 5, 5, 5, 5, 0]
@@ -177,7 +178,7 @@ def test_chunks_without_pool(walk: walker.Walk, code: dict[str, int]) -> None:
     assert args[2] == 5
 
 
-def test_trace(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_trace(walk: table_executor.Walk, code: dict[str, int]) -> None:
     blocks = [block(n) for n in (0, 200_000, 0, 400_000)]
     table = StepTable(0, [(code["spin"], at(args), 1) for args in blocks])
     stamps = np.zeros(9, np.int64)
@@ -186,7 +187,7 @@ def test_trace(walk: walker.Walk, code: dict[str, int]) -> None:
     assert walk(table.words) == 0
     ticks = stamps[1::2]
     assert stamps[0] and (ticks >= 0).all()  # which took how long is up to the machine
-    assert ticks[1] > 0 and ticks[3] > 0 and walker.ticks_per_second() > 0
+    assert ticks[1] > 0 and ticks[3] > 0 and table_executor.ticks_per_second() > 0
     assert stamps[2::2].tolist() == [2, 2, 2, 2]
     table.set_trace(0)
     stamps[:] = 0
@@ -194,7 +195,7 @@ def test_trace(walk: walker.Walk, code: dict[str, int]) -> None:
     assert not stamps.any()
 
 
-def test_cancel(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_cancel(walk: table_executor.Walk, code: dict[str, int]) -> None:
     flag = np.zeros(1, np.int64)
     counters = [block() for _ in range(4)]
     setter = block(at(flag))
@@ -211,11 +212,11 @@ def test_cancel(walk: walker.Walk, code: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("cuttable", [False, True])
-def test_cancel_between_chunks(walk: walker.Walk, code: dict[str, int], cuttable: bool, threads: int) -> None:
+def test_cancel_between_chunks(walk: table_executor.Walk, code: dict[str, int], cuttable: bool, threads: int) -> None:
     """What may be cut ends there; anything else is whole, and what follows does not run."""
     flag, behind, chunks = np.zeros(1, np.int64), block(), 1000
     args = block(at(flag), 2)
-    pool = intraop.get_pool(threads) if threads > 1 else None
+    pool = thread_pool.get_pool(threads) if threads > 1 else None
     table = StepTable(
         0,
         [(code["cancel_in"], at(args), chunks), (code["count"], at(behind), 1)],
@@ -239,7 +240,7 @@ def test_cancel_between_chunks(walk: walker.Walk, code: dict[str, int], cuttable
 
 
 @pytest.mark.parametrize("cuttable", [False, True])
-def test_the_last_instruction_is_cut(walk: walker.Walk, code: dict[str, int], cuttable: bool) -> None:
+def test_the_last_instruction_is_cut(walk: table_executor.Walk, code: dict[str, int], cuttable: bool) -> None:
     """A walk that left something undone says so, though nothing follows."""
     flag = np.zeros(1, np.int64)
     args = block(at(flag), 0)
@@ -254,11 +255,11 @@ def counted_loop(code: dict[str, int], kept: list[np.ndarray], count: np.ndarray
     less = block(at(count))
     kept += [test, less]
     end = first + len(body) + 3
-    return [(end, at(test), walker.TEST_INT64), *body, (code["decrement"], at(less), 1), (first, 0, walker.JUMP)]
+    return [(end, at(test), table_executor.TEST_INT64), *body, (code["decrement"], at(less), 1), (first, 0, table_executor.JUMP)]
 
 
 @pytest.mark.parametrize("trips", [0, 1, 7])
-def test_loop(walk: walker.Walk, code: dict[str, int], trips: int) -> None:
+def test_loop(walk: table_executor.Walk, code: dict[str, int], trips: int) -> None:
     kept: list[np.ndarray] = []
     left, before, inside, after = np.array([trips]), block(), block(), block()
     loop = counted_loop(code, kept, left, [(code["count"], at(inside), 1)], 1)
@@ -271,7 +272,7 @@ def test_loop(walk: walker.Walk, code: dict[str, int], trips: int) -> None:
     assert (trace[1::2] >= 0).all()
 
 
-def test_nested_loops(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_nested_loops(walk: table_executor.Walk, code: dict[str, int]) -> None:
     kept: list[np.ndarray] = []
     outer, inner, args = np.array([5]), np.array([0]), block()
     refill = block(at(inner), 3)
@@ -284,28 +285,28 @@ def test_nested_loops(walk: walker.Walk, code: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("kind", "dtype", "mask", "wanted", "invert", "jumps"),
     [
-        (walker.TEST_BYTE, np.int8, -1, 0, 0, {0}),
-        (walker.TEST_BYTE, np.int8, -1, 0, 1, {-3, 1, 2}),
-        (walker.TEST_INT32, np.int32, -1, 2, 1, {-3, 0, 1}),
-        (walker.TEST_INT32, np.int32, 1, 1, 0, {-3, 1}),
-        (walker.TEST_INT64, np.int64, -1, -3, 0, {-3}),
+        (table_executor.TEST_BYTE, np.int8, -1, 0, 0, {0}),
+        (table_executor.TEST_BYTE, np.int8, -1, 0, 1, {-3, 1, 2}),
+        (table_executor.TEST_INT32, np.int32, -1, 2, 1, {-3, 0, 1}),
+        (table_executor.TEST_INT32, np.int32, 1, 1, 0, {-3, 1}),
+        (table_executor.TEST_INT64, np.int64, -1, -3, 0, {-3}),
     ],
 )
 def test_branches(
-    walk: walker.Walk, code: dict[str, int], kind: int, dtype: type, mask: int, wanted: int, invert: int, jumps: set[int]
+    walk: table_executor.Walk, code: dict[str, int], kind: int, dtype: type, mask: int, wanted: int, invert: int, jumps: set[int]
 ) -> None:
     for value in (-3, 0, 1, 2):
         scalar = np.full(9, 77, dtype)
         scalar[3] = value
         test = block(0, mask, wanted, invert)
         skipped, taken = block(), block()
-        rows = [(3, at(test), kind), (code["count"], at(skipped), 1), (4, 0, walker.JUMP), (code["count"], at(taken), 1)]
+        rows = [(3, at(test), kind), (code["count"], at(skipped), 1), (4, 0, table_executor.JUMP), (code["count"], at(taken), 1)]
         table = StepTable(1, rows, [(0, at(test, 2), 3 * scalar.itemsize)])
         assert walk(table.words, scalar) == 0
         assert (int(skipped[2]), int(taken[2])) == ((0, 1) if value in jumps else (1, 0))
 
 
-def test_status_in_a_loop(walk: walker.Walk, code: dict[str, int]) -> None:
+def test_status_in_a_loop(walk: table_executor.Walk, code: dict[str, int]) -> None:
     kept: list[np.ndarray] = []
     left, inside = np.array([10]), block()
     failing = block(at(left), 4)
@@ -316,9 +317,9 @@ def test_status_in_a_loop(walk: walker.Walk, code: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_an_endless_loop_is_cancelled(walk: walker.Walk, code: dict[str, int], empty: bool) -> None:
+def test_an_endless_loop_is_cancelled(walk: table_executor.Walk, code: dict[str, int], empty: bool) -> None:
     flag, args = np.zeros(1, np.int64), block()
-    loop = [(0, 0, walker.JUMP)] if empty else [(code["count"], at(args), 1), (0, 0, walker.JUMP)]
+    loop = [(0, 0, table_executor.JUMP)] if empty else [(code["count"], at(args), 1), (0, 0, table_executor.JUMP)]
     table = StepTable(0, loop, release_gil=True, cancel=at(flag))
     timer = threading.Timer(0.02, lambda: flag.fill(1))
     timer.start()
@@ -328,7 +329,7 @@ def test_an_endless_loop_is_cancelled(walk: walker.Walk, code: dict[str, int], e
 
 
 @pytest.mark.parametrize("release", [False, True])
-def test_gil(walk: walker.Walk, code: dict[str, int], release: bool) -> None:
+def test_gil(walk: table_executor.Walk, code: dict[str, int], release: bool) -> None:
     """The step waits for a word that another Python thread sets: it comes only if the GIL is released."""
     word = np.zeros(1, np.int64)
     args = block(at(word), 10**10 if release else 10**8)
@@ -346,10 +347,10 @@ def test_gil(walk: walker.Walk, code: dict[str, int], release: bool) -> None:
     thread.join()
 
 
-def test_denormals_are_flushed_and_the_control_word_restored(walk: walker.Walk, code: dict[str, int]) -> None:
-    if cpu_features.host().isa == "generic" and control_ir.architecture(os.uname().machine) == "other":
+def test_denormals_are_flushed_and_the_control_word_restored(walk: table_executor.Walk, code: dict[str, int]) -> None:
+    if cpu_features.host().isa == "generic" and arch_ir.architecture(os.uname().machine) == "other":
         return  # no control word is known there
-    control = ctypes.PYFUNCTYPE(ctypes.c_int64)(walker_ir.load()["tfjit_control_word"])
+    control = ctypes.PYFUNCTYPE(ctypes.c_int64)(table_executor_ir.load()["tfjit_control_word"])
     args = block()
     value = args[2:3].view(np.float32)
     for start in (1e-39, 1.5e-38):  # a subnormal operand; a subnormal result
@@ -363,7 +364,7 @@ def test_denormals_are_flushed_and_the_control_word_restored(walk: walker.Walk, 
         assert np.float32(1.5e-38) * np.float32(0.5) != 0
 
 
-def test_wrong_arguments(walk: walker.Walk) -> None:
+def test_wrong_arguments(walk: table_executor.Walk) -> None:
     table = StepTable(1, []).words
     x = np.zeros(3)
     assert walk(table, x) == 0
@@ -374,7 +375,7 @@ def test_wrong_arguments(walk: walker.Walk) -> None:
 
 
 def test_wrong_types() -> None:
-    walk = walker.get()
+    walk = table_executor.get()
     table = StepTable(1, []).words
     for wrong in (None, 3, [1.0], memoryview(b"abc"), np.float32(1), np.zeros(3).view(np.recarray)):
         with pytest.raises(TypeError, match=r"not a numpy\.ndarray"):
@@ -384,7 +385,7 @@ def test_wrong_types() -> None:
 
 
 def test_references_are_kept_right(code: dict[str, int]) -> None:
-    walk = walker.get()
+    walk = table_executor.get()
     x, table = np.zeros(3), StepTable(1, []).words
     before = sys.getrefcount(x), sys.getrefcount(table)
     for _ in range(1000):
@@ -397,13 +398,13 @@ def test_bad_tables() -> None:
         StepTable(1, [], [(1, 8, 0)])
     with pytest.raises(ValueError, match="an instruction"):
         StepTable(0, [(0, 8, 1)])
-    for jump in ((2, 8, walker.JUMP), (-1, 8, walker.JUMP), (0, 0, walker.TEST_BYTE), (0, 8, -5)):
+    for jump in ((2, 8, table_executor.JUMP), (-1, 8, table_executor.JUMP), (0, 0, table_executor.TEST_BYTE), (0, 8, -5)):
         with pytest.raises(ValueError, match="a jump"):
             StepTable(0, [jump])
 
 
 def test_different_tables_on_many_threads(code: dict[str, int]) -> None:
-    walk = walker.get()
+    walk = table_executor.get()
     failures = []
 
     def work(release: bool) -> None:
@@ -437,7 +438,7 @@ def test_every_architecture_parses() -> None:
 
     for machine in ("x86_64", "aarch64", "riscv64"):
         for offsets in ((8, 16), None):
-            llvm.parse_assembly(walker_ir.module_text(machine, offsets)).verify()
+            llvm.parse_assembly(table_executor_ir.module_text(machine, offsets)).verify()
 
 
 def test_aarch64_compiles() -> None:
@@ -449,7 +450,7 @@ def test_aarch64_compiles() -> None:
         target = llvm.Target.from_triple("aarch64-unknown-linux-gnu")
     except RuntimeError:
         return  # this llvmlite can only write code for its own machine
-    module = llvm.parse_assembly(walker_ir.module_text("aarch64", (8, 16)))
+    module = llvm.parse_assembly(table_executor_ir.module_text("aarch64", (8, 16)))
     module.triple = "aarch64-unknown-linux-gnu"
     assembly = target.create_target_machine(opt=2).emit_assembly(module)
     assert "fpcr" in assembly.lower() and "cntvct" in assembly.lower()

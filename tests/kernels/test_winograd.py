@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu import conv, winograd
-from tfjit.kernels.cpu.reference_nn import convolve
-from tfjit.kernels.cpu.tiles import tile_of
-from tfjit.kernels.cpu.window import make_window
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.conv import conv, winograd
+from tfjit.kernels.cpu.conv.window import make_window
+from tfjit.kernels.cpu.gemm.micro_kernels import tile_of
+from tfjit.kernels.cpu.reference.nn import convolve
 from tfjit.kernels.registry import NativeCall, TensorSpec, find_native, find_reference
 
 

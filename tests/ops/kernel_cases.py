@@ -9,10 +9,10 @@ import numpy as np
 
 import tfjit.kernels.cpu  # noqa: F401
 from tests import oracle
-from tfjit.framework import attrs as attr_values
-from tfjit.framework import dtypes
 from tfjit.framework.errors import OpError
-from tfjit.framework.op_def import complete_attrs, output_dtypes, registry
+from tfjit.framework.op_defs import attrs as attr_values
+from tfjit.framework.op_defs.op_def import complete_attrs, output_dtypes, registry
+from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, find_reference
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tfjit
-from tfjit.framework.operation import Tensor
+from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops import raw_ops
-from tfjit.ops.convert import convert_n_to_tensor, convert_to_tensor, register_tensor_conversion_function
+from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor, register_tensor_conversion_function
 
 tensorflow = pytest.importorskip("tensorflow")
 tf1 = tensorflow.compat.v1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case, differences
-from tfjit.framework import dtypes
+from tfjit.framework.types import dtypes
 
 pytest.importorskip("tensorflow")
 

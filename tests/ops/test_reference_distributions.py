@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case, Oracle, differences, ours
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, find_initial_state
 
 pytest.importorskip("tensorflow")

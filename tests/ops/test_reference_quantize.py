@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case, differences
-from tfjit.framework import dtypes
-from tfjit.kernels.cpu.reference_quantize import quantized
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.reference.quantize import quantized
 
 pytest.importorskip("tensorflow")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case
-from tfjit.framework import attrs as attr_values
-from tfjit.framework import dtypes
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.kernels.cpu import libm, philox
+from tfjit.framework.op_defs import attrs as attr_values
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.random import libm, philox
 from tfjit.kernels.registry import NodeSpec, find_initial_state, find_reference
 
 tf = pytest.importorskip("tensorflow")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case, Oracle, differences, ours
-from tfjit.kernels.cpu import reference_factorizations
+from tfjit.kernels.cpu.reference import factorizations
 
 pytest.importorskip("tensorflow")
 
@@ -233,6 +233,6 @@ def test_what_has_no_decomposition_is_refused_as_by_tensorflow() -> None:
 
 
 def test_functions_of_matrices_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_factorizations.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(factorizations.importlib.util, "find_spec", lambda name: None)
     _, message = ours(Case("MatrixSquareRoot", [f(2, 2)]))
     assert message == "MatrixSquareRoot of [2,2] is computed by SciPy, which is missing; install tfjit[linalg]"

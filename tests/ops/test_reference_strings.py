@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.ops.kernel_cases import Case, Oracle, differences, ours
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.protos import Example, TensorProto
 
 pytest.importorskip("tensorflow")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfjit.framework import dtypes
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.op_def import registry
-from tfjit.kernels.cpu.reference_training import UPDATES
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cpu.reference.training import UPDATES
 from tfjit.kernels.registry import NodeSpec, find_reference
 
 tf = pytest.importorskip("tensorflow")

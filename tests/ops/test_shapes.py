@@ -13,12 +13,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import pytest
 
-import tfjit.ops.declarations  # noqa: F401
-from tfjit.framework import attrs as attr_values
-from tfjit.framework import dtypes
+import tfjit.ops.core.families  # noqa: F401
 from tfjit.framework.errors import OpError
-from tfjit.framework.op_def import complete_attrs, infer_shapes, output_dtypes, registry
-from tfjit.framework.shape_context import ShapeContext
+from tfjit.framework.op_defs import attrs as attr_values
+from tfjit.framework.op_defs.op_def import complete_attrs, infer_shapes, output_dtypes, registry
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types import dtypes
 
 tf = pytest.importorskip("tensorflow")
 

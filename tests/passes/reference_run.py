@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.dtypes import as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
-from tfjit.passes.feeds import lower_feeds
-from tfjit.passes.partition import Partition
-from tfjit.passes.prune import prune
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import DataflowGraph
+from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.legalize.lower_feeds import lower_feeds
+from tfjit.passes.partitioning.partition import Partition
 
 
 def run_lowered(graph: DataflowGraph, feeds: Sequence[np.ndarray]) -> dict[int, np.ndarray]:

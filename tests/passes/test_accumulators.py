@@ -12,10 +12,10 @@ import tensorflow as tf
 import tfjit
 from tests.passes.test_dense_lists import ops_of
 from tfjit.framework import errors
-from tfjit.passes.body_scopes import open_scopes
-from tfjit.passes.context import PassContext
-from tfjit.passes.text import parse_graph
-from tfjit.passes.trip_counts import read_loop
+from tfjit.passes.analysis.induction_variables import read_loop
+from tfjit.passes.analysis.region_tree import open_scopes
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.text_format import parse_graph
 
 tf1 = tf.compat.v1
 

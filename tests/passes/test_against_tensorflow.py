@@ -14,11 +14,11 @@ import tensorflow as tf
 from tests.passes.reference_run import run_partitions
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.kernels.registry import find_reference
-from tfjit.passes.context import DeviceInfo, PassOptions, RunSpec
-from tfjit.passes.partition import Partition
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import DeviceInfo, PassOptions, RunSpec
+from tfjit.passes.partitioning.partition import Partition
+from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build
-from tfjit.passes.place import place_graph
-from tfjit.passes.view import DataflowGraph
 
 tf1 = tf.compat.v1
 

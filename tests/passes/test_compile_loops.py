@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import tfjit
 from tests.random_loops import SIZES, random_loop
-from tfjit.framework import dtypes as d
-from tfjit.kernels.cpu.loop_program import program_call
-from tfjit.kernels.loop_program import LoopProgram
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.loop_program.builder import program_call
+from tfjit.kernels.ir.loop_program import LoopProgram
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph, print_graph
 from tfjit.passes.pipeline import build
-from tfjit.passes.text import parse_graph, print_graph
-from tfjit.passes.view import DataflowGraph
 
 tf1 = tf.compat.v1
 
@@ -276,8 +276,8 @@ def test_text() -> None:
             r    = _Retval(go, index=0)
         }
     """)
-    from tfjit.passes.compile_loops import compile_loops
-    from tfjit.passes.shapes import infer_shapes
+    from tfjit.passes.analysis.shape_inference import infer_shapes
+    from tfjit.passes.loops.outline_loop_programs import compile_loops
 
     ctx = PassContext()
     infer_shapes(graph, ctx)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import lowered
-from tfjit.framework import dtypes
-from tfjit.framework.shape import TensorShape
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
-from tfjit.passes.control_edges import _has_effect, drop_control_edges
-from tfjit.passes.feeds import lower_feeds
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import TensorShape
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.canonicalize.canonicalize import simplify
+from tfjit.passes.canonicalize.control_dependencies import _has_effect, drop_control_edges
+from tfjit.passes.canonicalize.prune import ancestors, prune
+from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.legalize.lower_feeds import lower_feeds
 from tfjit.passes.pipeline import run_passes
-from tfjit.passes.prune import ancestors, prune
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.simplify import simplify
-from tfjit.passes.view import SINK, DataflowGraph
 
 X = np.ones(2, np.float32)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import lowered, run_lowered
-from tfjit.passes.cse import eliminate_common_subexpressions
+from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
+from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.pipeline import run_passes
-from tfjit.passes.prune import prune
-from tfjit.passes.view import DataflowGraph
 
 X = np.array([1.0, -0.0, np.nan], np.float32)
 

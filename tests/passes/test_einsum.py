@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.passes.einsum import Term, plan_einsum
-from tfjit.passes.rewrite import NotSimplified
+from tfjit.passes.canonicalize.lower_einsum import Term, plan_einsum
+from tfjit.passes.ir.rewriter import NotSimplified
 
 tf1 = tf.compat.v1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfjit.framework import dtypes
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
-from tfjit.passes.context import ClientRendezvous, PassContext, PassOptions, RunSpec
-from tfjit.passes.feeds import check_spec, lower_feeds, parse_tensor_name
-from tfjit.passes.prune import extract, prune
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import SINK, SOURCE
+from tfjit.framework.types import dtypes
+from tfjit.passes.canonicalize.prune import extract, prune
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
+from tfjit.passes.ir.pass_context import ClientRendezvous, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.legalize.lower_feeds import check_spec, lower_feeds, parse_tensor_name
 
 GRAPH = """
     x    = Placeholder(dtype=float32, shape=<?,2>)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import lowered, run_lowered
-from tfjit.framework import dtypes
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
-from tfjit.passes.fold import fold_constants
+from tfjit.framework.types import dtypes
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.canonicalize.fold_constants import fold_constants
+from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.pipeline import run_passes
-from tfjit.passes.prune import prune
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import DataflowGraph
 
 FOLD = (infer_shapes, fold_constants, prune)
 

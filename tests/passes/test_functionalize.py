@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.control_flow_programs import FEEDS, blocks, fetches_of, form, placeholders
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.passes.context import PassContext, RunSpec
-from tfjit.passes.functionalize import functionalize
+from tfjit.passes.canonicalize.prune import extract
+from tfjit.passes.control_flow.functionalize import functionalize
+from tfjit.passes.control_flow.prune_captures import trim_bodies
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, RunSpec
+from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.partitioning.place import place
 from tfjit.passes.pipeline import run_passes
-from tfjit.passes.place import place
-from tfjit.passes.prune import extract
-from tfjit.passes.text import parse_graph, print_graph
-from tfjit.passes.trim_bodies import trim_bodies
-from tfjit.passes.view import DataflowGraph
 from tfjit.protos import GraphDef
 
 tf1 = tf.compat.v1

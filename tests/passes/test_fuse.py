@@ -11,15 +11,15 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import run_native
-from tfjit.framework import dtypes as d
-from tfjit.kernels.group import FusedGroup
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_native, find_reference
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
-from tfjit.passes.fuse import fuse
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.fusion.fuse import fuse
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.pipeline import build
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import DataflowGraph
 
 # nodes that keep a value from being used inside only: what a fetch becomes
 FETCH = "_Retval"

@@ -9,7 +9,7 @@ import pytest
 
 import tfjit
 from tests.passes.test_fuse import fused, groups
-from tfjit.kernels.group import FusedGroup
+from tfjit.kernels.ir.fused_group import FusedGroup
 
 HEADS = """
     q     = Placeholder(shape=<2,9,3,8>)

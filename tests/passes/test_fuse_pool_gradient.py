@@ -9,7 +9,7 @@ import tensorflow as tf
 import tfjit
 from tests.kernels.nn_cases import ask_onednn
 from tests.passes.test_fuse import fused, groups
-from tfjit.kernels.group import FusedGroup
+from tfjit.kernels.ir.fused_group import FusedGroup
 
 tf1 = tf.compat.v1
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.passes.test_fuse import evaluate
-from tfjit.passes.context import PassContext
-from tfjit.passes.fuse import fuse
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.text import parse_graph
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.fusion.fuse import fuse
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.text_format import parse_graph
 
 UNARY = ["Tanh", "Relu", "Neg", "Abs", "Sigmoid", "Relu6", "Identity", "Softmax"]
 BINARY = ["AddV2", "Sub", "Maximum", "Minimum", "SquaredDifference"]

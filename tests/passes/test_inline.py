@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
-from tfjit.framework.tensors import truth
-from tfjit.passes.context import PassContext, RunSpec
-from tfjit.passes.inline import inline_functions
-from tfjit.passes.text import parse_graph, print_graph
-from tfjit.passes.view import SINK, DataflowGraph
+from tfjit.framework.types.tensors import truth
+from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, RunSpec
+from tfjit.passes.ir.text_format import parse_graph, print_graph
+from tfjit.passes.legalize.inline_functions import inline_functions
 
 FUNCTIONS = """
     function 'f'{} {

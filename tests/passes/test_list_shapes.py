@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tfjit.framework.shape import Shape
-from tfjit.passes.context import PassContext
-from tfjit.passes.list_shapes import EMPTY, ListShape
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.text import parse_graph
+from tfjit.framework.types.shape import Shape
+from tfjit.passes.analysis.list_shapes import EMPTY, ListShape
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.text_format import parse_graph
 
 HEAD = """
     any = Const(dtype=int32, value=int32<>[-1])

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import run_partitions
-from tfjit.framework import dtypes
 from tfjit.framework.errors import InternalError, InvalidArgumentError
+from tfjit.framework.types import dtypes
 from tfjit.passes import pipeline
-from tfjit.passes.context import ClientRendezvous, DeviceInfo, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import GRAPH_PASSES, build, run_passes
-from tfjit.passes.place import place_graph
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import DataflowGraph
 
 TEXT = """
     x   = Placeholder(shape=<?,3>)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import run_partitions
-from tfjit.framework import dtypes
-from tfjit.framework.dtypes import as_dtype
-from tfjit.framework.shape import TensorShape
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.shape import TensorShape
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
-from tfjit.passes.context import DeviceInfo, PassOptions, RunSpec
+from tfjit.passes.canonicalize.prune import ancestors
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import DeviceInfo, PassOptions, RunSpec
+from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build
-from tfjit.passes.place import place_graph
-from tfjit.passes.prune import ancestors
-from tfjit.passes.view import DataflowGraph
 
 DEVICES = tuple(DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1))
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 0.5, 3.0, 1e-3], np.float32)

@@ -9,10 +9,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfjit.passes.context import DeviceInfo, PassContext, PassOptions
-from tfjit.passes.place import place
-from tfjit.passes.rebalance import TRANSFER_US, Measured, rebalance
-from tfjit.passes.view import DataflowGraph
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
+from tfjit.passes.partitioning.place import place
+from tfjit.passes.partitioning.rebalance import TRANSFER_US, Measured, rebalance
 
 tf1 = tf.compat.v1
 DEVICES = tuple(f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(2))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.passes.reference_run import lowered, run_lowered
-from tfjit.passes.context import PassContext, PassOptions, RunSpec
-from tfjit.passes.fold import fold_constants
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.canonicalize.canonicalize import simplify
+from tfjit.passes.canonicalize.fold_constants import fold_constants
+from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.pipeline import run_passes
-from tfjit.passes.prune import prune
-from tfjit.passes.shapes import infer_shapes
-from tfjit.passes.simplify import simplify
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import DataflowGraph
 
 PASSES = (infer_shapes, simplify, prune)
 SPECIAL = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
@@ -217,9 +217,9 @@ def test_a_transpose_of_unit_axes_is_a_reshape() -> None:
 
 def test_unknown_shapes_stop_what_needs_them() -> None:
     text = CONSTANTS.replace("shape=<2,3>)", "shape=<?,3>)") + "y = Mul(x, one)\n z = Reshape(y, shape)"
-    from tfjit.passes.context import PassOptions, RunSpec
-    from tfjit.passes.feeds import lower_feeds
-    from tfjit.passes.text import parse_graph
+    from tfjit.passes.ir.pass_context import PassOptions, RunSpec
+    from tfjit.passes.ir.text_format import parse_graph
+    from tfjit.passes.legalize.lower_feeds import lower_feeds
 
     graph = parse_graph(text)
     ctx = PassContext(RunSpec(("x:0",), ("z:0",)), PassOptions(verify=True))

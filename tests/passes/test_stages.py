@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tfjit as tf
-from tfjit.passes.context import RunSpec
-from tfjit.passes.prune import extract
-from tfjit.passes.stages import MIN_BETWEEN, Stage, split_stages
-from tfjit.passes.view import DataflowGraph
-from tfjit.runtime.op_kernel import is_blocking
+from tfjit.passes.canonicalize.prune import extract
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import RunSpec
+from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Stage, split_stages
+from tfjit.runtime.kernel_api.op_kernel import is_blocking
 
 Nodes = Sequence[Any]
 

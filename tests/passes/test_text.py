@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tfjit.framework import dtypes
-from tfjit.framework.attrs import FuncRef, Unset, equal
-from tfjit.framework.shape import TensorShape
-from tfjit.passes.text import TextError, _Reader, format_value, parse_graph, print_graph
-from tfjit.passes.view import DataflowGraph
+from tfjit.framework.op_defs.attrs import FuncRef, Unset, equal
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import TensorShape
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.text_format import TextError, _Reader, format_value, parse_graph, print_graph
 
 SMALL = """
     x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:1

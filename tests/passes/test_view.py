@@ -8,12 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from tfjit.framework import dtypes
-from tfjit.framework import graph as framework_graph
 from tfjit.framework.errors import InternalError, InvalidArgumentError, NotFoundError
-from tfjit.framework.op_def import registry
-from tfjit.passes.text import parse_graph
-from tfjit.passes.view import CONTROL, SINK, SOURCE, DataflowGraph, Edge
+from tfjit.framework.graphs import graph as framework_graph
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.types import dtypes
+from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Edge
+from tfjit.passes.ir.text_format import parse_graph
 from tfjit.protos import graph_pb2
 
 DIAMOND = """

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import tfjit
 from tfjit.framework import errors
-from tfjit.kernels.intraop import IntraOpPool
-from tfjit.runtime import bundles
-from tfjit.runtime.plan import Variant
-from tfjit.runtime.step import Step
+from tfjit.kernels.executor.thread_pool import IntraOpPool
+from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.schedule import horizontal_batching
+from tfjit.runtime.step.step import Step
 
 tf1 = tf.compat.v1
 
@@ -33,8 +33,8 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that may be bundled is, however little it gains."""
-    monkeypatch.setattr(bundles, "LEAST_NS", 0.0)
-    monkeypatch.setattr(bundles, "_GAIN_NS", -1e9)
+    monkeypatch.setattr(horizontal_batching, "LEAST_NS", 0.0)
+    monkeypatch.setattr(horizontal_batching, "_GAIN_NS", -1e9)
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,9 @@ SHARED = st.tuples(st.floats(1, 1e6), st.integers(1, 32)).map(lambda launch: [la
 
 @given(st.lists(st.one_of(LAUNCHES, SHARED), min_size=1, max_size=40), st.integers(2, 16))
 def test_every_chunk_of_every_launch_is_done_once(members: list[list[tuple[float, int]]], threads: int) -> None:
-    chunks = bundles.cut(members, threads)
+    chunks = horizontal_batching.cut(members, threads)
     assert all(chunks)
-    assert len(chunks) <= bundles.CHUNKS_PER_THREAD * threads + 1
+    assert len(chunks) <= horizontal_batching.CHUNKS_PER_THREAD * threads + 1
     done = [item for items in chunks for item in items]
     wanted = [(m, n, chunk, size) for m, launches in enumerate(members) for n, (_, size) in enumerate(launches) for chunk in range(size)]
     assert sorted(done) == wanted
@@ -88,7 +88,7 @@ def check_order(step: Step, variant: Variant) -> int:
                 if source not in seen:
                     seen.add(source)
                     todo.append(source)
-    for earlier, later in bundles._accesses(lowered.instructions):
+    for earlier, later in horizontal_batching._accesses(lowered.instructions):
         assert place[id(lowered.instructions[earlier])] < place[id(lowered.instructions[later])]
     for members in layout.slots:
         for a, b in combinations(members, 2):

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.framework import errors
-from tfjit.kernels.store import store
-from tfjit.runtime import calls, plan_record
-from tfjit.runtime import plan as plan_module
-from tfjit.runtime.plan import Variant
-from tfjit.runtime.step import Step
+from tfjit.kernels.jit.store import store
+from tfjit.runtime.plan import plan as plan_module
+from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.schedule import kernel_selection
+from tfjit.runtime.step.step import Step
 
 tf1 = tf.compat.v1
 
@@ -59,7 +60,7 @@ def run_both(graph: tf1.Graph, feeds: dict[str, np.ndarray]) -> tuple[np.ndarray
 @pytest.mark.parametrize("seed", range(4))
 def test_values_do_not_depend_on_the_budget(budget: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
-    monkeypatch.setattr(calls, "MAX_SMALL_KERNELS", budget)
+    monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", budget)
     expected, got, variant = run_both(random_graph(60, seed), FEEDS)
     np.testing.assert_allclose(got, expected, 1e-5, 1e-6)
     assert variant.calls is not None
@@ -75,8 +76,8 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TFJIT_JIT", "eager")
     _, got, variant = run_both(random_graph(60, 7), FEEDS)
     assert variant.lowered is not None
-    shared = set(calls.sources(i.one_by_one for i in variant.lowered.instructions))
-    own = {s for s in calls.sources(i.call for i in variant.lowered.instructions) if s not in shared and "loop" in s.title}
+    shared = set(kernel_selection.sources(i.one_by_one for i in variant.lowered.instructions))
+    own = {s for s in kernel_selection.sources(i.call for i in variant.lowered.instructions) if s not in shared and "loop" in s.title}
     assert own
     store.compile(list(shared))
     environment = variant.plan.session.step_environment(variant.partitions[0].device)
@@ -89,7 +90,7 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
 
 def test_equal_groups_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
-    monkeypatch.setattr(calls, "MAX_SMALL_KERNELS", 1)
+    monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", 1)
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         for _ in range(5):  # what lies between the groups keeps them apart
@@ -103,7 +104,7 @@ def test_equal_groups_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
-    monkeypatch.setattr(calls, "MAX_SMALL_KERNELS", 0)
+    monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", 0)
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.int32, [3], name="x")
         divided = tf.math.floordiv(x + 7, x, name="divided")
@@ -116,7 +117,7 @@ def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
-    monkeypatch.setattr(plan_record, "read", lambda key: None)  # as with an empty cache
+    monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # as with an empty cache
     jobs: list[Any] = []
     monkeypatch.setattr(plan_module._BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:

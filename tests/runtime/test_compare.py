@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.kernels import expressions
-from tfjit.runtime.compare import first_difference
+from tfjit.kernels.codegen import expressions
+from tfjit.runtime.step.compare import first_difference
 
 tf1 = tf.compat.v1
 X = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 4)

@@ -19,13 +19,14 @@ import tfjit
 from tests.runtime.covering import covers
 from tfjit import cli
 from tfjit.passes import pipeline
-from tfjit.passes.context import PassContext
-from tfjit.passes.view import DataflowGraph
-from tfjit.runtime import io_pool, optimizers
-from tfjit.runtime.config_fields import FIELDS, describe, message_fields
-from tfjit.runtime.direct_session import DirectSession, DirectSessionFactory
-from tfjit.runtime.op_kernel import OpContext
-from tfjit.runtime.pool import Slots
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.runtime.host import io_pool
+from tfjit.runtime.host.inter_op_pool import Slots
+from tfjit.runtime.kernel_api.op_kernel import OpContext
+from tfjit.runtime.session import rewriter_config
+from tfjit.runtime.session.config_fields import FIELDS, describe, message_fields
+from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
 
 tf1 = tf.compat.v1
 CPU = "/job:localhost/replica:0/task:0/device:CPU:"
@@ -325,7 +326,7 @@ def test_slots_come_by_priority_and_survive_interrupts() -> None:
 
 @covers("RunOptions.Experimental.use_run_handler_pool", "RunOptions.Experimental.RunHandlerPoolOptions.priority")
 def test_the_pool_of_run_handlers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjit.runtime import pool
+    from tfjit.runtime.host import inter_op_pool as pool
 
     taken: list[int] = []
     slots = pool.run_handler_pool().slots
@@ -471,7 +472,7 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 
 # what is done to the graph
 
-LOOPS = set(optimizers.OPTIMIZERS["loop"])
+LOOPS = set(rewriter_config.OPTIMIZERS["loop"])
 TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
 
 
@@ -524,8 +525,8 @@ def test_passes_left_out(world: World, text: str, gone: set[str]) -> None:
 def test_every_optional_pass_belongs_to_one_optimizer() -> None:
     """A pass that is added is turned off with its group, or is listed as one that no group has."""
     every = {pass_.__name__ for pass_ in (*pipeline.GRAPH_PASSES, *pipeline.PARTITION_PASSES)} - pipeline.REQUIRED
-    grouped = [name for names in optimizers.OPTIMIZERS.values() for name in names]
-    assert sorted([*grouped, *optimizers.UNGROUPED]) == sorted(every)
+    grouped = [name for names in rewriter_config.OPTIMIZERS.values() for name in names]
+    assert sorted([*grouped, *rewriter_config.UNGROUPED]) == sorted(every)
     assert every >= pipeline.OPTIMIZATIONS
     assert {"accumulators", "loop_sums"} <= LOOPS
 
@@ -621,14 +622,14 @@ def test_an_unknown_optimizer_is_an_error_that_lists_the_known_ones(world: World
             tfjit.Session(graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ {text} }} }}"))
         assert f"rewrite_options.{field} names 'constfolding', which is no optimizer. Known ones: " in caught.value.message
         assert all(name in caught.value.message for name in ("constfold", "remap", "dependency", "auto_mixed_precision"))
-    for name in optimizers.OPTIMIZERS:
+    for name in rewriter_config.OPTIMIZERS:
         with tfjit.Session(graph=world.graph, config=config(f"graph_options {{ rewrite_options {{ optimizers: '{name}' }} }}")) as session:
             world.check(session)
 
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
-    monkeypatch.setattr(optimizers, "_CUSTOM", {})
+    monkeypatch.setattr(rewriter_config, "_CUSTOM", {})
     return tfjit.register_graph_optimizer
 
 

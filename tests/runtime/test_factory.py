@@ -11,8 +11,8 @@ import pytest
 
 import tfjit
 from tfjit.runtime.backend import BackendSession
-from tfjit.runtime.direct_session import DirectSession, DirectSessionFactory
 from tfjit.runtime.factory import SessionFactory, SessionOptions, new_session, reset, try_new_session
+from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
 
 
 class TraceSession(BackendSession):

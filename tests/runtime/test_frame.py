@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.passes.text import parse_graph
-from tfjit.runtime.frame import FlowGraph, Propagator
-from tfjit.runtime.op_kernel import DEAD
+from tfjit.passes.ir.text_format import parse_graph
+from tfjit.runtime.executor.propagator import FlowGraph, Propagator
+from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 LOOP = """
     start = Const(value=int32<>[0])

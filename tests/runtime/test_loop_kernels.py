@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.runtime import loops
+from tfjit.runtime.step import loop_osr
 
 tf1 = tf.compat.v1
 
@@ -85,7 +85,7 @@ def test_ends_on_an_interrupt(compiled: bool) -> None:
 
 
 def test_a_first_run_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(loop_osr, "PATIENCE_S", 0.0)
     with tf1.Graph().as_default() as graph:
         n = tf1.placeholder(tf.int32, [], name="n")
         x = tf1.placeholder(tf.float32, [5], name="x")

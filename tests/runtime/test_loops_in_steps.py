@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
-from tfjit.runtime import overtaking, plan, plan_record
-from tfjit.runtime.plan import Variant
+from tfjit.runtime.plan import plan, plan_warm_start
+from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.step import step_osr
 
 tf1 = tf.compat.v1
 
@@ -385,22 +386,22 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Runs that gave way to the compiled step, from now on; they ask for it at once."""
     found: list[bool] = []
 
-    class Noting(overtaking.Watch):
+    class Noting(step_osr.Watch):
         def __call__(self) -> None:
             try:
                 super().__call__()
-            except overtaking.Overtaken:
+            except step_osr.Overtaken:
                 found.append(True)
                 raise
 
-    monkeypatch.setattr(overtaking, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(step_osr, "PATIENCE_S", 0.0)
     monkeypatch.setattr(plan, "Watch", Noting)
     return found
 
 
 def test_a_first_run_that_lasts_goes_on_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     gave_way = overtaken(monkeypatch)
-    monkeypatch.setattr(plan_record, "read", lambda key: None)  # else the first run is compiled where this has run before
+    monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # else the first run is compiled where this has run before
     n = 2_000_000  # minutes by NumPy
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.int32, [5], name="x")

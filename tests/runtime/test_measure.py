@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import tfjit
 from tfjit import cli
-from tfjit.kernels.machine_limits import MachineLimits, machine_limits
+from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 
 
 def dense(trained: bool = False) -> Any:

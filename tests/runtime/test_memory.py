@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjit.runtime.memory import ALIGNMENT, Interval, OutputRecycler, align, lay_out
+from tfjit.runtime.step.memory_planner import ALIGNMENT, Interval, OutputRecycler, align, lay_out
 
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 8)), max_size=60))

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import tfjit
-from tfjit.runtime import plan_record
-from tfjit.runtime.plan_record import PlanRecord
+from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan.plan_warm_start import PlanRecord
 
 _PROCESS = """
 import json, sys
 import numpy as np
 import tfjit
-from tfjit.kernels.store import store
+from tfjit.kernels.jit.store import store
 with tfjit.Graph().as_default() as graph:
     x = tfjit.placeholder(tfjit.float32, [None, 6], name="x")
     y = tfjit.tanh(x) * x + 1.0
@@ -106,4 +106,4 @@ def test_fingerprints_tell_signatures_apart() -> None:
                 seen.add(session._backend.survey(plan.spec(shapes))[1])
     assert len(seen) == 6
     assert "" not in seen
-    assert plan_record.read(seen.pop()[::-1]) is None
+    assert plan_warm_start.read(seen.pop()[::-1]) is None

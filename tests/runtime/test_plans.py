@@ -13,8 +13,9 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.protos import GraphDef
-from tfjit.runtime import direct_session, plan
 from tfjit.runtime.factory import SessionOptions, new_session
+from tfjit.runtime.plan import plan
+from tfjit.runtime.session import direct_session
 
 tf1 = tf.compat.v1
 

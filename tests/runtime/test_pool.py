@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tfjit.runtime.io_pool import IoPool
-from tfjit.runtime.pool import Slots, ThreadPool
+from tfjit.runtime.host.inter_op_pool import Slots, ThreadPool
+from tfjit.runtime.host.io_pool import IoPool
 
 _PATIENCE_S = 20
 

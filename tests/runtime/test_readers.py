@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.framework.records import pack_record
+from tfjit.framework.files.records import pack_record
 
 tf1 = tf.compat.v1
 

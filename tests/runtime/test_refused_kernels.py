@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.kernels.store import store
 
 tf1 = tf.compat.v1
 X = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 4)

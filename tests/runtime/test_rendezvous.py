@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfjit.framework.errors import AbortedError, InvalidArgumentError
-from tfjit.runtime.rendezvous import LocalRendezvous, create_key, parse_key
+from tfjit.runtime.host.rendezvous import LocalRendezvous, create_key, parse_key
 
 CPU0 = "/job:localhost/replica:0/task:0/device:CPU:0"
 CPU1 = "/job:localhost/replica:0/task:0/device:CPU:1"

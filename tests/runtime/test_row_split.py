@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
-from tfjit.runtime import row_split
-from tfjit.runtime.direct_session import DirectSession
+from tfjit.runtime.schedule import loop_parallelization
+from tfjit.runtime.session.direct_session import DirectSession
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(5)
@@ -32,8 +32,8 @@ def _however_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Loops stay loops; they are divided whatever it gains, on any machine."""
     monkeypatch.setenv("TFJIT_JIT", "eager")
     monkeypatch.setenv("TFJIT_DISABLE", "compile_loops")
-    monkeypatch.setattr(row_split, "_LEAST_NS", 0.0)
-    monkeypatch.setattr(row_split, "_GAIN", 1e9)
+    monkeypatch.setattr(loop_parallelization, "_LEAST_NS", 0.0)
+    monkeypatch.setattr(loop_parallelization, "_GAIN", 1e9)
     monkeypatch.setattr(DirectSession, "split_threads", property(lambda self: self.threads if self._splits else 1))
     before = tf1.control_flow_v2_enabled()
     tf1.enable_control_flow_v2()

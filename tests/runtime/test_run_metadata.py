@@ -16,7 +16,7 @@ import tfjit
 from tests.runtime.covering import covers
 from tests.runtime.test_config_fields import CPU, World, X, config
 from tfjit.framework.env import Env
-from tfjit.runtime.cost_model import is_due
+from tfjit.runtime.profiling.cost_model import is_due
 
 tf1 = tf.compat.v1
 PLAIN = "graph_options { optimizer_options { opt_level: L0 } rewrite_options { disable_meta_optimizer: true }"

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.protos import CallableOptions
-from tfjit.runtime import pool
+from tfjit.runtime.host import inter_op_pool
 
 tf1 = tf.compat.v1
 
@@ -93,8 +93,8 @@ def test_own_pools_and_the_callers_thread(world: Graph) -> None:
         tfjit.Session(graph=world.graph, config=tf1.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)) as own,
         tfjit.Session(graph=world.graph, config=tf1.ConfigProto(inter_op_parallelism_threads=-1)) as caller,
     ):
-        assert shared._backend._pools.pools[0] is pool.global_pool(None)
-        assert own._backend._pools.pools[0] is not pool.global_pool(None)
+        assert shared._backend._pools.pools[0] is inter_op_pool.global_pool(None)
+        assert own._backend._pools.pools[0] is not inter_op_pool.global_pool(None)
         assert own._backend._pools.pools[0].num_threads == 2
         assert caller._backend._pools.pools[0].num_threads == 0
         for session in (shared, own, caller):
@@ -102,7 +102,7 @@ def test_own_pools_and_the_callers_thread(world: Graph) -> None:
 
 
 def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
-    made = pool.ThreadPool(2)
+    made = inter_op_pool.ThreadPool(2)
     seen: set[int] = set()
     done = threading.Semaphore(0)
 
@@ -118,7 +118,7 @@ def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
     assert 1 <= len(seen) <= 2
     made.close()
     here: list[int] = []
-    pool.ThreadPool(0).schedule(lambda: here.append(threading.get_ident()))
+    inter_op_pool.ThreadPool(0).schedule(lambda: here.append(threading.get_ident()))
     assert here == [threading.get_ident()]
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tfjit
 from tests.runtime.covering import covers
 from tfjit.framework.env import Clock, Env, FileSystem
-from tfjit.runtime.op_kernel import OpContext
+from tfjit.runtime.kernel_api.op_kernel import OpContext
 
 tf1 = tf.compat.v1
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.runtime import plan as plan_module
-from tfjit.runtime.arena import SHARED_BYTES, ArenaPool, Placement
-from tfjit.runtime.plan_budget import VariantBudget
+from tfjit.runtime.plan import plan as plan_module
+from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+from tfjit.runtime.step.arena import SHARED_BYTES, ArenaPool, Placement
 
 tf1 = tf.compat.v1
 
@@ -181,7 +181,7 @@ def test_the_favourite_survives_the_limit_by_count(monkeypatch: pytest.MonkeyPat
 
 
 def test_plans_that_give_way_are_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjit.runtime import direct_session
+    from tfjit.runtime.session import direct_session
 
     monkeypatch.setattr(direct_session, "MAX_PLANS", 2)
     graph, x, y = network()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.runtime.staged_plan import MAX_SHAPES, StagedPlan
+from tfjit.runtime.plan.pipelined_plan import MAX_SHAPES, StagedPlan
 
 tf1 = tensorflow.compat.v1
 

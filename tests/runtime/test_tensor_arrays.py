@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import tfjit
 from tests.runtime.array_programs import R, both, f32, hidden, ints, rows, tf1, told
-from tfjit.framework import dtypes
-from tfjit.runtime import elements, tensor_arrays
-from tfjit.runtime.tensor_arrays import TensorArray
+from tfjit.framework.types import dtypes
+from tfjit.runtime.resources import element_buffer, tensor_arrays
+from tfjit.runtime.resources.tensor_arrays import TensorArray
 
 Step = Callable[["Arrays"], Any]
 
@@ -356,13 +356,13 @@ def test_arrays_die_with_their_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_growth_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements one by one: each reallocation doubles, the memory is theirs and a flag's, and together they are a view at the end."""
     grown: list[int] = []
-    grow = elements.Elements._grow
+    grow = element_buffer.Elements._grow
 
     def counted(self: Any, capacity: int) -> Any:
         grown.append(capacity)
         return grow(self, capacity)
 
-    monkeypatch.setattr(elements.Elements, "_grow", counted)
+    monkeypatch.setattr(element_buffer.Elements, "_grow", counted)
     count = 200_000
     array = TensorArray("t", dtypes.float32, 0, (), dynamic_size=True)
     value = np.zeros((), np.float32)

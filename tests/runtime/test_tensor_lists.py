@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import tfjit
 from tests.runtime.array_programs import R, both, f32, hidden, ints, rows, tf1, told
-from tfjit.framework import dtypes
-from tfjit.runtime.elements import Elements
-from tfjit.runtime.tensor_lists import TensorList
+from tfjit.framework.types import dtypes
+from tfjit.runtime.resources.element_buffer import Elements
+from tfjit.runtime.resources.tensor_lists import TensorList
 
 
 def handle(made: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.runtime.rendezvous import create_key, parse_key
+from tfjit.runtime.host.rendezvous import create_key, parse_key
 
 tf1 = tf.compat.v1
 X = np.arange(6, dtype="f4").reshape(2, 3)

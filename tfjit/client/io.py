@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjit.client.parsing import (
+from tfjit.client.data.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     VarLenFeature,
@@ -11,7 +11,7 @@ from tfjit.client.parsing import (
     parse_example,
     parse_single_example,
 )
-from tfjit.client.record_files import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+from tfjit.client.data.record_files import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 from tfjit.client.strings import decode_base64, decode_compressed, encode_base64, parse_tensor, serialize_tensor
 
 __all__ = [

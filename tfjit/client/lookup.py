@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit import ops
-from tfjit.framework import dtypes
-from tfjit.framework.default_graph import add_to_collection, name_scope
-from tfjit.framework.dtypes import DType, as_dtype
-from tfjit.framework.graph_keys import GraphKeys
-from tfjit.framework.operation import Operation, Tensor
-from tfjit.framework.shape import TensorShape
-from tfjit.ops.apply import call, create, tensor
-from tfjit.ops.convert import convert_to_tensor
+from tfjit.framework.graphs.default_graph import add_to_collection, name_scope
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import TensorShape
+from tfjit.ops.core.apply import call, create, tensor
+from tfjit.ops.core.convert import convert_to_tensor
 
 
 class TextFileIndex(enum.IntEnum):

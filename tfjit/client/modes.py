@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjit.client.variables import Variable, disable_resource_variables
-from tfjit.framework.dimension import set_v2_tensorshape
-from tfjit.framework.operation import Tensor
+from tfjit.client.variables.variables import Variable, disable_resource_variables
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types.dimension import set_v2_tensorshape
 
 
 def disable_eager_execution() -> None:

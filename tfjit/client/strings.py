@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfjit.client.parsing import string_to_hash_bucket as to_hash_bucket
-from tfjit.client.parsing import string_to_hash_bucket_fast as to_hash_bucket_fast
-from tfjit.client.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
-from tfjit.client.parsing import string_to_number as to_number
-from tfjit.client.sparse_tensors import SparseTensor
-from tfjit.framework import dtypes
-from tfjit.framework.operation import Tensor
-from tfjit.ops.apply import call, tensor
-from tfjit.ops.convert import convert_to_tensor
+from tfjit.client.data.parsing import string_to_hash_bucket as to_hash_bucket
+from tfjit.client.data.parsing import string_to_hash_bucket_fast as to_hash_bucket_fast
+from tfjit.client.data.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
+from tfjit.client.data.parsing import string_to_number as to_number
+from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
+from tfjit.ops.core.apply import call, tensor
+from tfjit.ops.core.convert import convert_to_tensor
 
 __all__ = [
     "as_string",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-from tfjit.client.global_step import (
+from tfjit.client.variables.global_step import (
     assert_global_step as assert_global_step,
 )
-from tfjit.client.global_step import (
+from tfjit.client.variables.global_step import (
     create_global_step as create_global_step,
 )
-from tfjit.client.global_step import (
+from tfjit.client.variables.global_step import (
     get_global_step as get_global_step,
 )
-from tfjit.client.global_step import (
+from tfjit.client.variables.global_step import (
     get_or_create_global_step as get_or_create_global_step,
 )
-from tfjit.client.global_step import (
+from tfjit.client.variables.global_step import (
     global_step as global_step,
 )
 
@@ -26,20 +26,20 @@ _OPTIMIZERS: Final = (
     *("MomentumOptimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer"),
 )
 _HOMES: Final = {
-    "checkpoints": (
+    "saving.checkpoints": (
         "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state latest_checkpoint list_variables load_checkpoint "
         "load_variable remove_checkpoint update_checkpoint_state"
     ),
-    "coordinator": "Coordinator LooperThread",
-    "input_queues": (
+    "training.coordinator": "Coordinator LooperThread",
+    "training.input_queues": (
         "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch range_input_producer shuffle_batch "
         "shuffle_batch_join slice_input_producer string_input_producer"
     ),
-    "meta_graph": "export_meta_graph",
-    "optimizer": "Optimizer",
-    "optimizers": " ".join(_OPTIMIZERS),
-    "queue_runner": "QueueRunner add_queue_runner start_queue_runners",
-    "saver": "Saver import_meta_graph",
+    "saving.meta_graph": "export_meta_graph",
+    "training.optimizer": "Optimizer",
+    "training.optimizers": " ".join(_OPTIMIZERS),
+    "training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+    "saving.saver": "Saver import_meta_graph",
 }
 _NAMES: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 _MESSAGES: Final = (

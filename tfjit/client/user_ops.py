@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tfjit.framework import dtypes, elementwise, gradient_registry, op_def, scalar_expression
-from tfjit.framework.elementwise import Elementwise
-from tfjit.framework.op_def import OpDef, ShapeFn, registry
-from tfjit.framework.shape import Shape
-from tfjit.framework.shape_context import ShapeContext
+from tfjit.framework.op_defs import gradient_registry, op_def
+from tfjit.framework.op_defs.op_def import OpDef, ShapeFn, registry
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.scalar import elementwise, scalar_expression
+from tfjit.framework.scalar.elementwise import Elementwise
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import Shape
 from tfjit.kernels import registry as kernel_registry
-from tfjit.ops.apply import call
+from tfjit.ops.core.apply import call
 
 _TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9_]*")
 _KERNEL_COST_NS: Final = 1.0
@@ -71,7 +73,7 @@ def register_op(
     row = _row(definition, expression, reference, cost_ns) if expression is not None else None
     compiled = None
     if kernel is not None:
-        from tfjit.kernels import user_ops
+        from tfjit.kernels.cpu import user_ops
 
         for arg in (*definition.inputs, *definition.outputs):
             if arg.is_list or arg.is_ref:
@@ -104,7 +106,7 @@ def unregister_op(op_type: str) -> None:
 
 
 def _add_kernels(op_type: str, row: Elementwise | None, compiled: Any, reference: Any, attrs: Sequence[str]) -> None:
-    from tfjit.kernels import user_ops
+    from tfjit.kernels.cpu import user_ops
 
     if row is not None:
         elementwise.add_row(row)
@@ -163,7 +165,7 @@ def _row(definition: OpDef, expression: str, reference: Callable[..., Any] | Non
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
-    from tfjit.kernels import user_ops
+    from tfjit.kernels.cpu import user_ops
 
     return user_ops.accepts(function, name)
 

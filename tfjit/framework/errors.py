@@ -30,7 +30,7 @@ class OpError(Exception):
     error_code: one of the codes of this module.
     """
 
-    # Filled by `client/interop.py` once TensorFlow is loaded: our class -> TensorFlow's of that name,
+    # Filled by `client/session/tensorflow_interop.py` once TensorFlow is loaded: our class -> TensorFlow's of that name,
     # which is then a subclass of ours. It is raised in the place of ours, since TensorFlow's own
     # programs compare classes exactly (MonitoredSession ends by `exception_type in [...]`).
     _raised_as: ClassVar[dict[type, type]] = {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfjit.framework.default_graph import name_scope
-from tfjit.framework.operation import Tensor
-from tfjit.ops.apply import call, tensor
-from tfjit.ops.convert import convert_to_tensor
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.ops.core.apply import call, tensor
+from tfjit.ops.core.convert import convert_to_tensor
 
 
 def _resized(op_type: str, name: str | None, images: Any, size: Any, **options: Any) -> Tensor:

@@ -1,8 +1,6 @@
 """tf.math: elementwise functions, reductions, segments and scans."""
 
-from tfjit.ops.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
-from tfjit.ops.array import invert_permutation
-from tfjit.ops.elementwise import (
+from tfjit.ops.arithmetic.elementwise import (
     abs,
     accumulate_n,
     acos,
@@ -108,11 +106,8 @@ from tfjit.ops.elementwise import (
     xlogy,
     zeta,
 )
-from tfjit.ops.elementwise import div_no_nan as divide_no_nan
-from tfjit.ops.indexing import bucketize
-from tfjit.ops.losses import in_top_k
-from tfjit.ops.normalization import l2_normalize, log_softmax, softmax, top_k, zero_fraction
-from tfjit.ops.reduction import (
+from tfjit.ops.arithmetic.elementwise import div_no_nan as divide_no_nan
+from tfjit.ops.arithmetic.reduction import (
     arg_max,
     arg_min,
     argmax,
@@ -133,7 +128,7 @@ from tfjit.ops.reduction import (
     reduce_sum,
     reduce_variance,
 )
-from tfjit.ops.segment import (
+from tfjit.ops.arithmetic.segment import (
     bincount,
     histogram_fixed_width,
     segment_max,
@@ -151,6 +146,11 @@ from tfjit.ops.segment import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
+from tfjit.ops.arrays.array import invert_permutation
+from tfjit.ops.arrays.indexing import bucketize
+from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
+from tfjit.ops.layers.losses import in_top_k
+from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, top_k, zero_fraction
 
 __all__ = [
     "abs",

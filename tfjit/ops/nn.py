@@ -1,8 +1,23 @@
 """tf.nn: layers' pieces - convolution, pooling, activation, normalisation, losses."""
 
-from tfjit.ops.activation import crelu, elu, gelu, leaky_relu, log_sigmoid, relu, relu6, selu, sigmoid, softplus, softsign, swish, tanh
-from tfjit.ops.activation import swish as silu
-from tfjit.ops.convolution import (
+from tfjit.ops.arrays.space import batch_to_space, depth_to_space, space_to_batch, space_to_depth
+from tfjit.ops.layers.activation import (
+    crelu,
+    elu,
+    gelu,
+    leaky_relu,
+    log_sigmoid,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    softplus,
+    softsign,
+    swish,
+    tanh,
+)
+from tfjit.ops.layers.activation import swish as silu
+from tfjit.ops.layers.convolution import (
     atrous_conv2d,
     conv1d,
     conv2d,
@@ -16,7 +31,7 @@ from tfjit.ops.convolution import (
     dilation2d,
     separable_conv2d,
 )
-from tfjit.ops.losses import (
+from tfjit.ops.layers.losses import (
     in_top_k,
     l2_loss,
     sigmoid_cross_entropy_with_logits,
@@ -25,7 +40,7 @@ from tfjit.ops.losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
-from tfjit.ops.normalization import (
+from tfjit.ops.layers.normalization import (
     batch_normalization,
     bias_add,
     dropout,
@@ -42,8 +57,8 @@ from tfjit.ops.normalization import (
     xw_plus_b,
     zero_fraction,
 )
-from tfjit.ops.pooling import avg_pool, avg_pool2d, avg_pool3d, max_pool, max_pool2d, max_pool3d, max_pool_with_argmax
-from tfjit.ops.sampling import (
+from tfjit.ops.layers.pooling import avg_pool, avg_pool2d, avg_pool3d, max_pool, max_pool2d, max_pool3d, max_pool_with_argmax
+from tfjit.ops.random_values.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,
     fixed_unigram_candidate_sampler,
@@ -51,7 +66,6 @@ from tfjit.ops.sampling import (
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from tfjit.ops.space import batch_to_space, depth_to_space, space_to_batch, space_to_depth
 
 __all__ = [
     "all_candidate_sampler",

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework import dtypes
-from tfjit.framework.default_graph import name_scope
-from tfjit.framework.operation import Tensor
-from tfjit.ops import elementwise as e
-from tfjit.ops.apply import tensor
-from tfjit.ops.convert import convert_to_tensor
-from tfjit.ops.matrix_product import matmul
-from tfjit.ops.slicing import slice_helper
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
+from tfjit.ops.arithmetic import elementwise as e
+from tfjit.ops.arithmetic.matrix_product import matmul
+from tfjit.ops.arrays.slicing import slice_helper
+from tfjit.ops.core.apply import tensor
+from tfjit.ops.core.convert import convert_to_tensor
 
 Binary = Callable[..., Tensor]
 

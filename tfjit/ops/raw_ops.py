@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfjit.framework.op_def import OpDef, registry
-from tfjit.ops.apply import call
+from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.ops.core.apply import call
 
 
 def _function(op_def: OpDef) -> Callable[..., Any]:

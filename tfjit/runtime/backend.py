@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfjit.framework import errors
 
 if TYPE_CHECKING:
-    from tfjit.framework.dtypes import DType
+    from tfjit.framework.types.dtypes import DType
 
 # values in the order the names were given -> fetched values in the order of the fetch names
 Runner = Callable[[Sequence[Any]], list[Any]]

@@ -15,8 +15,8 @@ from tfjit.framework.env import DEFAULT_ENV, Env
 from tfjit.runtime.backend import BackendSession
 
 if TYPE_CHECKING:
-    from tfjit.runtime.op_kernel import SyncKernel
-    from tfjit.runtime.resources import SessionResource
+    from tfjit.runtime.kernel_api.op_kernel import SyncKernel
+    from tfjit.runtime.resources.variables_and_resources import SessionResource
 
 log = logging.getLogger("tfjit.session")
 
@@ -86,7 +86,7 @@ class SessionFactory(ABC):
     @classmethod
     def get_factory(cls, options: SessionOptions) -> SessionFactory:
         """The one factory that accepts `options`. Raises NotFoundError when none does, InternalError when several do."""
-        importlib.import_module("tfjit.runtime.direct_session")  # registers itself; not before a session is wanted
+        importlib.import_module("tfjit.runtime.session.direct_session")  # registers itself; not before a session is wanted
         with cls._lock:
             factories = dict(cls._factories)
         accepted = {name: factory for name, factory in factories.items() if factory.accepts_options(options)}

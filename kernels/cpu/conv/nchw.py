@@ -1,0 +1,79 @@
+"""NCHW by the kernels for NHWC: images are turned on the way in and on the way out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.kernels.cpu.conv.window import attr_text
+from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
+from tfjit.kernels.cpu.template.region import c_strides
+from tfjit.kernels.registry import Builder, Launch, NativeCall, NodeSpec, Pointer, TensorSpec, Word
+
+_TO_LAST: Final = (0, 2, 3, 1)
+_TO_FIRST: Final = (0, 3, 1, 2)
+
+
+def either_layout(builder: Builder) -> Builder:
+    """A builder for both layouts, from one for NHWC whose first input and only output are images.
+
+    Other inputs have the same form in both layouts, but for the window sizes and strides that MaxPoolV2 takes as inputs.
+    """
+
+    @functools.wraps(builder)
+    def build(node: NodeSpec) -> NativeCall:
+        if attr_text(node.attrs, "data_format", "NHWC") != "NCHW" or len(node.inputs[0].shape) != 4:
+            return builder(node)
+        return _turned_call(node, builder)
+
+    return build
+
+
+def _moved(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(spec.dtype, tuple(spec.shape[axis] for axis in _TO_LAST))
+
+
+def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    found = {**attrs, "data_format": b"NHWC"}
+    for name in ("strides", "dilations", "ksize"):
+        if len(attrs.get(name, ())) == 4:
+            found[name] = tuple(attrs[name][axis] for axis in _TO_LAST)
+    pads = attrs.get("explicit_paddings", ())
+    if len(pads) == 8:
+        found["explicit_paddings"] = tuple(pads[2 * axis + side] for axis in _TO_LAST for side in (0, 1))
+    return found
+
+
+def _turn(spec: TensorSpec, order: tuple[int, ...], source: Pointer, target: Pointer) -> list[Launch]:
+    """The launch that copies an array of that spec with its axes in another order."""
+    layout = Layout(spec.shape, spec.dtype.size)
+    view = layout.view(layout.array.transpose(order))
+    launch = copy_launch(spec.dtype.size, view, View(view.shape, c_strides(view.shape, spec.dtype.size)), source, target)
+    return [] if launch is None else [launch]
+
+
+def _turned_call(node: NodeSpec, builder: Builder) -> NativeCall:
+    x, y = _moved(node.inputs[0]), _moved(node.outputs[0])
+    sizes = {k: np.asarray(v)[list(_TO_LAST)] if k and np.shape(v) == (4,) else v for k, v in node.constants.items()}
+    inner = builder(replace(node, attrs=_attrs(node.attrs), inputs=(x, *node.inputs[1:]), outputs=(y,), constants=sizes))
+    places = {("in", 0): Pointer("temp", len(inner.temp_bytes)), ("out", 0): Pointer("temp", len(inner.temp_bytes) + 1)}
+
+    def moved(word: Word) -> Word:
+        place = places.get((word.kind, word.index)) if isinstance(word, Pointer) else None
+        return word if place is None or not isinstance(word, Pointer) else replace(place, offset=word.offset)
+
+    return replace(
+        inner,
+        launches=(
+            *_turn(node.inputs[0], _TO_LAST, Pointer("in", 0), places["in", 0]),
+            *(replace(launch, words=tuple(moved(word) for word in launch.words)) for launch in inner.launches),
+            *_turn(y, _TO_FIRST, places["out", 0], Pointer("out", 0)),
+        ),
+        in_place=(),
+        temp_bytes=(*inner.temp_bytes, max(64, x.nbytes), max(64, y.nbytes)),
+        bytes_moved=inner.bytes_moved + 2 * (x.nbytes + y.nbytes),
+    )

@@ -1,0 +1,233 @@
+"""Strided copies: the one kernel under every op that only moves elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write_turned
+from tfjit.kernels.cpu.elementwise.loop_text import advance_odometer, write_odometer
+from tfjit.kernels.cpu.template import cost_model, typed_pointers
+from tfjit.kernels.cpu.template.region import c_strides, collapse
+from tfjit.kernels.registry import Launch, Pointer, Word
+from tfjit.kernels.source import KernelSource, Source
+
+_WOVEN: Final = 4
+"""Up to so many elements side by side in the target come from as many runs of the source at a time."""
+_WOVEN_RUN: Final = 4096
+"""Elements of each of those runs that one unit of work takes."""
+_RUN_BYTES: Final = 48
+"""From this length on, runs of bytes are copied with memcpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where elements lie: shape, byte strides, byte offset from the start of a buffer."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+class Layout:
+    """A buffer's C-contiguous array, on which NumPy's own view operations find strides and offsets; no memory stands behind it."""
+
+    def __init__(self, shape: Sequence[int], size: int) -> None:
+        self.array = np.lib.stride_tricks.as_strided(np.empty(1, f"V{size}"), tuple(shape), c_strides(shape, size))
+
+    def view(self, array: np.ndarray) -> View:
+        """The View of an array made from `array` by indexing, transposing, broadcasting."""
+        start = self.array.__array_interface__["data"][0]
+        offset = array.__array_interface__["data"][0] - start if array.size else 0
+        return View(array.shape, array.strides, offset)
+
+
+def copy_launch(size: int, source: View, target: View, source_at: Pointer, target_at: Pointer) -> Launch | None:
+    """The launch that copies elements of `size` bytes from one view to another of the same shape; None when there are none.
+
+    Raises Unsupported for elements that are no plain words.
+    """
+    typed_pointers.raw_pointer(size, "")
+    space = target.shape
+    count = prod(space)
+    if count == 0:
+        return None
+    plain = [tuple(0 if n == 1 else b for n, b in zip(space, v.strides)) for v in (source, target)]
+    dims, (reads, writes) = collapse(space, plain)
+    if not dims:
+        dims, reads, writes = (1,), (size,), (size,)
+    src = Pointer(source_at.kind, source_at.index, source_at.offset + source.offset)
+    dst = Pointer(target_at.kind, target_at.index, target_at.offset + target.offset)
+    touched = size * (count + prod(n for n, b in zip(dims, reads) if b))
+    if reads[-1] == writes[-1] == size and dims[-1] * size >= _RUN_BYTES:
+        cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 4.0 * prod(dims[:-1])
+        return _run_launch(dims, reads, writes, size, src, dst, cost)
+    turned = _turned_dim(dims, reads, writes, size)
+    if turned is not None:
+        cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.25 * count
+        return _transpose_launch(dims, reads, writes, size, turned, src, dst, cost)
+    cost = cost_model.FIXED_NS + cost_model.traffic_ns(touched) + 0.5 * count + 4.0 * prod(dims[:-1])
+    return _strided_launch(dims, reads, writes, size, src, dst, cost)
+
+
+def _turned_dim(dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int) -> int | None:
+    """The dim along which the source is contiguous while the target's inner dim is another, when both are long enough for blocks."""
+    if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size):
+        return None
+    return next((k for k in range(len(dims) - 1) if reads[k] == size and dims[k] >= 4), None)
+
+
+def _parts(outer: int, inner: int, least: int, cost: float) -> tuple[int, int]:
+    """(parts of the inner dim, chunks)."""
+    chunks = cost_model.chunks_for(cost, outer * inner)
+    parts = max(1, min(-(-chunks // max(outer, 1)), inner // least)) if outer < chunks else 1
+    return parts, max(1, min(chunks, outer * parts))
+
+
+def _head(s: Source, outer: int, what: str, words: Sequence[str]) -> int:
+    """The words before the strides: sizes of the outer dims, parts, then `words`; returns the number of the next word."""
+    for k in range(outer):
+        s.line(f"n{k} = word(args, {2 + k})")
+    at = 2 + outer
+    for name in ("parts", *words, "src", "dst"):
+        s.line(f"{name} = word(args, {at})")
+        at += 1
+    for name in ("src", "dst"):
+        for k in range(outer):
+            s.line(f"{name}_s{k} = word(args, {at})")
+            at += 1
+    s.line(f"units = {' * '.join([*(f'n{k}' for k in range(outer)), 'parts'])}")
+    s.line("first = units * chunk // nchunks")
+    s.line("count = units * (chunk + 1) // nchunks - first")
+    if outer:
+        write_odometer(s, outer)
+    else:
+        s.line("part = first")
+    return at
+
+
+def _place(name: str, outer: int) -> str:
+    return " + ".join([name, *(f"i{k} * {name}_s{k}" for k in range(outer))])
+
+
+def _next(s: Source, outer: int) -> None:
+    if outer:
+        advance_odometer(s, outer)
+    else:
+        s.line("part += 1")
+
+
+def _imports(s: Source) -> None:
+    s.line("from tfjit.kernels.codegen.intrinsics import *")
+    s.line()
+    s.line()
+
+
+def _run_launch(
+    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+) -> Launch:
+    outer = len(dims) - 1
+    s = Source()
+    s.line(f"# copy runs of bytes, {outer} outer dims")
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        _head(s, outer, "run", ("run",))
+        s.line("width = run // parts")
+        with s.block("for u in range(count):"):
+            s.line("lo = part * width")
+            s.line("m = width if part + 1 < parts else run - lo")
+            s.line(f"copy_bytes({_place('dst', outer)} + lo, {_place('src', outer)} + lo, m)")
+            _next(s, outer)
+    run = dims[-1] * size
+    parts, chunks = _parts(prod(dims[:-1]), run, 4096, cost)
+    words: tuple[Word, ...] = (*dims[:-1], parts, run, src, dst, *reads[:-1], *writes[:-1])
+    return Launch(KernelSource(s.text(), title="copy"), words, chunks=chunks, cost_ns=cost)
+
+
+def _strided_launch(
+    dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int, src: Pointer, dst: Pointer, cost: float
+) -> Launch:
+    outer = len(dims) - 1
+    read = "value" if reads[-1] == 0 else "ld(src_p, i)" if reads[-1] == size else "ld_at(src_p, i * read_step)"
+    even = writes[-1] == size
+    s = Source()
+    kind = "one value" if reads[-1] == 0 else "contiguous" if reads[-1] == size else "strided"
+    s.line(f"# copy elements of {size} bytes, {kind} to {'contiguous' if even else 'strided'}, {outer} outer dims")
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        at = _head(s, outer, "length", ("length",))
+        s.line(f"read_step = word(args, {at})")
+        s.line(f"write_step = word(args, {at + 1})")
+        s.line("width = length // parts")
+        with s.block("for u in range(count):"):
+            s.line("lo = part * width")
+            s.line("m = width if part + 1 < parts else length - lo")
+            s.line(f"src_p = {typed_pointers.raw_pointer(size, _place('src', outer) + ' + lo * read_step')}")
+            s.line(f"dst_p = {typed_pointers.raw_pointer(size, _place('dst', outer) + ' + lo * write_step')}")
+            if reads[-1] == 0:
+                s.line("value = ld(src_p, 0)")
+            with s.block("for i in range(m):"):
+                s.line(f"st(dst_p, i, {read})" if even else f"st_at(dst_p, i * write_step, {read})")
+            _next(s, outer)
+    parts, chunks = _parts(prod(dims[:-1]), dims[-1], 1024, cost)
+    words: tuple[Word, ...] = (*dims[:-1], parts, dims[-1], src, dst, *reads[:-1], *writes[:-1], reads[-1], writes[-1])
+    return Launch(KernelSource(s.text(), title=f"copy {kind}"), words, chunks=chunks, cost_ns=cost)
+
+
+def _transpose_launch(
+    dims: Sequence[int],
+    reads: Sequence[int],
+    writes: Sequence[int],
+    size: int,
+    turned: int,
+    src: Pointer,
+    dst: Pointer,
+    cost: float,
+) -> Launch:
+    """Blocks over the dim contiguous in the source and the one contiguous in the target."""
+    rest = [k for k in range(len(dims) - 1) if k != turned]
+    outer = len(rest)
+    side = block_side(size)
+    woven = dims[-1] if dims[-1] <= _WOVEN and size <= 8 and writes[turned] == dims[-1] * size else 0
+    height = _WOVEN_RUN if woven else max(SPAN // size, side)
+    s = Source()
+    what = f"{woven} runs woven into one" if woven else "transpose"
+    s.line(f"# {what}: elements of {size} bytes in blocks, {outer} outer dims")
+    s.line(IMPORT)
+    _imports(s)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        at = _head(s, outer, "blocks", ("rows", "columns", "bands", "width"))
+        s.line(f"read_step = word(args, {at})")
+        s.line(f"write_step = word(args, {at + 1})")
+        with s.block("for u in range(count):"):
+            s.line(f"row = part % bands * {height}")  # a unit is so many rows of the target, and some of its columns
+            s.line("column = part // bands * width")
+            s.line(f"h = min(rows - row, {height})")
+            s.line("m = min(columns - column, width)")
+            s.line(f"src_at = {_place('src', outer)} + row * {size} + column * read_step")
+            s.line(f"dst_at = {_place('dst', outer)} + row * write_step + column * {size}")
+            if woven:
+                for c in range(woven):
+                    s.line(f"src_{c} = {typed_pointers.raw_pointer(size, f'src_at + {c} * read_step')}")
+                s.line(f"dst_p = {typed_pointers.raw_pointer(size, 'dst_at')}")
+                with s.block("for i in range(h):"):
+                    for c in range(woven):
+                        s.line(f"st(dst_p, i * {woven} + {c}, ld(src_{c}, i))")
+            else:
+                write_turned(s, size, "dst_at", "write_step", "src_at", "read_step", "h", "m")
+            _next(s, outer)
+    bands = -(-dims[turned] // height)
+    units = prod(dims[k] for k in rest) * bands
+    chunks = cost_model.chunks_for(cost, max(units, prod(dims) // 1024))
+    blocks = 1 if woven else max(min(-(-chunks // max(units, 1)), dims[-1] // side), 1)
+    width = -(-dims[-1] // blocks // side) * side if blocks > 1 else dims[-1]
+    blocks = -(-dims[-1] // width)
+    words: tuple[Word, ...] = (
+        *(dims[k] for k in rest), bands * blocks, dims[turned], dims[-1], bands, width, src, dst,
+        *(reads[k] for k in rest), *(writes[k] for k in rest), reads[-1], writes[turned],
+    )  # fmt: skip
+    return Launch(KernelSource(s.text(), title="transpose"), words, chunks=min(chunks, units * blocks), cost_ns=cost)

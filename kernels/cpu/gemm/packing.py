@@ -1,0 +1,326 @@
+"""Panels: how the second operand of a matrix product is laid out for the micro-kernels, packed while planning or at run time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from tfjit.kernels.cpu.gemm.micro_kernels import (
+    DOT_HEIGHT,
+    IN_PLACE_HEIGHT,
+    IN_PLACE_VECTORS,
+    VECTORS,
+    RowCover,
+    Tile,
+    dot_tiles,
+    in_place_tiles,
+    matmul_tiles,
+)
+from tfjit.kernels.cpu.template import cost_model
+from tfjit.kernels.cpu.template.call_builder import CallBuilder, aligned_empty
+from tfjit.kernels.cpu.template.chunking import shares
+from tfjit.kernels.registry import Launch, Pointer
+from tfjit.kernels.source import KernelSource, Source
+
+PANEL_WORDS: Final = 8
+"""Integers of a row of the panel table: a_offset, b_offset, c_offset, first_column, columns, row_bytes, group, wide."""
+
+
+_DOT_COLUMNS: Final = 3  # from four columns on, wasted lanes cost less than reading A once a column
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """`columns` neighbouring columns of B, packed as [depth][1 or VECTORS vectors]. group: of a grouped convolution."""
+
+    first_column: int
+    columns: int
+    vectors: int
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPlan:
+    """The panels of one matrix B [depth, columns], one behind the other, each group's columns beginning a new one.
+
+    form: "panels"; "dots": every panel is a single column, contiguous, for the dot product tiles; "in place": B is not packed.
+    """
+
+    tile: Tile
+    depth: int
+    panels: tuple[Panel, ...]
+    form: Literal["panels", "dots", "in place"] = "panels"
+
+    def row_width(self, panel: Panel) -> int:
+        """Elements of one packed row."""
+        if self.form == "in place":
+            return self.panels[-1].first_column + self.panels[-1].columns
+        return 1 if self.form == "dots" else panel.vectors * self.tile.lanes
+
+    def row_bytes(self, panel: Panel) -> int:
+        """Bytes of one packed row."""
+        return self.row_width(panel) * self.tile.size
+
+    @property
+    def max_height(self) -> int:
+        """Rows of the largest micro-kernel for these panels."""
+        return {"panels": self.tile.height, "dots": DOT_HEIGHT, "in place": IN_PLACE_HEIGHT}[self.form]
+
+    def micro_kernels(self, cover: RowCover, transposed: bool = False) -> tuple[Pointer, ...]:
+        """Addresses of the micro-kernels: tall and low for full panels, then for narrow ones."""
+        if self.form == "dots":
+            return cover.pointers(dot_tiles(self.tile), 1) * 2
+        if self.form == "in place":
+            wide, narrow = (cover.pointers(in_place_tiles(self.tile), vectors) for vectors in IN_PLACE_VECTORS)
+            return wide + narrow
+        # a width that no panel has must not be waited for
+        widths = {panel.vectors for panel in self.panels}
+        found = {vectors: cover.pointers(matmul_tiles(self.tile, vectors, transposed), vectors) for vectors in widths}
+        return found.get(VECTORS, found.get(1, ())) + found.get(1, found.get(VECTORS, ()))
+
+    @property
+    def starts(self) -> list[int]:
+        """Byte offset of each panel, and the total size as the last entry where B is packed."""
+        if self.form == "in place":
+            return [panel.first_column * self.tile.size for panel in self.panels]
+        found = [0]
+        for panel in self.panels:
+            found.append(found[-1] + self.depth * self.row_bytes(panel))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed matrix, a multiple of 64."""
+        return -(-self.starts[-1] // 64) * 64
+
+    @property
+    def vector_columns(self) -> int:
+        """Vectors side by side in all panels, which is what the FMA count grows with."""
+        return sum(1 if self.form == "dots" else panel.vectors for panel in self.panels)
+
+    def table(self, group_bytes: int = 0) -> np.ndarray:
+        """The panel table [panels, PANEL_WORDS]. group_bytes: distance of two groups' channels in A."""
+        size = self.tile.size
+        full = IN_PLACE_VECTORS[0] if self.form == "in place" else VECTORS
+        rows = [
+            (
+                p.group * group_bytes,
+                start,
+                p.first_column * size,
+                p.first_column,
+                p.columns,
+                self.row_bytes(p),
+                p.group,
+                int(p.vectors == full),
+            )
+            for p, start in zip(self.panels, self.starts)
+        ]
+        return np.array(rows, np.int64).reshape(-1, PANEL_WORDS)
+
+    def pack(self, matrix: np.ndarray) -> np.ndarray:
+        """Pack B [depth, columns] now; missing columns are zero."""
+        out = aligned_empty((self.nbytes // self.tile.size,), matrix.dtype)
+        out[...] = 0
+        for panel, start in zip(self.panels, self.starts):
+            at = start // self.tile.size
+            width = self.row_width(panel)
+            block = out[at : at + self.depth * width].reshape(self.depth, width)
+            block[:, : panel.columns] = matrix[:, panel.first_column : panel.first_column + panel.columns]
+        return out
+
+
+def plan_panels(tile: Tile, depth: int, columns: int, groups: int = 1, dots: bool = False) -> PanelPlan:
+    """Cut columns into panels of a full tile's width; a last one that fits in one vector is half as wide.
+
+    dots: a few columns may become single ones for the dot product tiles, as A's terms lie side by side.
+    """
+    share = columns // groups
+    if dots and groups == 1 and columns <= _DOT_COLUMNS and depth >= tile.lanes:
+        return PanelPlan(tile, depth, tuple(Panel(column, 1, 1) for column in range(columns)), "dots")
+    panels = []
+    for group in range(groups):
+        for first in range(0, share, tile.columns):
+            width = min(tile.columns, share - first)
+            panels.append(Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group))
+    return PanelPlan(tile, depth, tuple(panels))
+
+
+def plan_in_place(tile: Tile, depth: int, columns: int) -> PanelPlan:
+    """Panels of a B that is read where it lies, row-major: wide ones as long as they are full, then narrow ones."""
+    wide, narrow = (vectors * tile.lanes for vectors in IN_PLACE_VECTORS)
+    panels = []
+    first = 0
+    while first < columns:
+        full = columns - first >= wide
+        width = wide if full else min(narrow, columns - first)
+        panels.append(Panel(first, width, IN_PLACE_VECTORS[0 if full else 1]))
+        first += width
+    return PanelPlan(tile, depth, tuple(panels), "in place")
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixLayout:
+    """Where B's element (s * k + q, column) lies: byte start + s * segment_stride + q * row_stride + column * column_stride.
+
+    matrices of them lie matrix_bytes apart. group_shift: added for every group before a column's.
+    """
+
+    segments: int
+    segment_stride: int
+    k: int
+    row_stride: int
+    column_stride: int
+    start: int = 0
+    matrices: int = 1
+    matrix_bytes: int = 0
+    group_shift: int = 0
+
+
+_WORDS: Final = (
+    "matrices", "panels", "table", "source", "matrix_bytes", "target", "packed_bytes",
+    "segments", "segment_stride", "k", "row_stride", "column_stride", "group_shift",
+)  # fmt: skip
+
+
+@functools.cache
+def pack_source(tile: Tile) -> KernelSource:
+    """Packs matrices whose rows do not lie side by side into panels; a unit of work is one panel. Words: those of _WORDS."""
+    s = Source()
+    s.line(f"# pack panels {tile.kind} {tile.isa}, {tile.columns} columns")
+    s.line(f"from tfjit.kernels.codegen.intrinsics import fill_bytes, ld_any, ptr_{tile.kind}, st_any, word")
+    s.line("from tfjit.kernels.cpu.gemm.column_ir import transpose_block")
+    s.line(f"turn = transpose_block({tile.kind!r}, {tile.lanes})")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        for i, name in enumerate(_WORDS):
+            s.line(f"{name} = word(args, {i + 2})")
+        s.line("units = matrices * panels")
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("matrix = (first + unit) // panels")
+            s.line("panel = (first + unit) - matrix * panels")
+            s.line(f"entry = table + panel * {8 * PANEL_WORDS}")
+            s.line("out = target + matrix * packed_bytes + word(entry, 1)")
+            s.line("columns = word(entry, 4)")
+            s.line("row_bytes = word(entry, 5)")
+            s.line("start = source + matrix * matrix_bytes + word(entry, 3) * column_stride + word(entry, 6) * group_shift")
+            with s.block("for segment in range(segments):"):
+                s.line("at = start + segment * segment_stride")
+                with s.block(f"if row_stride == {tile.size} and row_bytes != {tile.size}:"):
+                    write_turned(s, tile, "at", "column_stride", "columns", "k", "out", "row_bytes")
+                with s.block("else:"):
+                    with s.block(f"if columns * {tile.size} != row_bytes:"):
+                        s.line("fill_bytes(out, 0, k * row_bytes)")
+                    # a block of rows at a time, so that the lines written stay in the first-level cache
+                    s.line("q0 = 0")
+                    with s.block("while q0 < k:"):
+                        s.line("count = min(k - q0, 128)")
+                        with s.block("for column in range(columns):"):
+                            s.line(f"from_p = ptr_{tile.kind}(at + q0 * row_stride + column * column_stride)")
+                            s.line(f"to_p = ptr_{tile.kind}(out + q0 * row_bytes + column * {tile.size})")
+                            s.line(f"step = row_stride // {tile.size}")
+                            s.line(f"width = row_bytes // {tile.size}")
+                            with s.block("for q in range(count):"):
+                                s.line("st_any(to_p, q * width, ld_any(from_p, q * step))")
+                        s.line("q0 += count")
+                s.line("out += k * row_bytes")
+    return KernelSource(s.text(), title=f"pack panels {tile.kind}")
+
+
+_ROWS: Final = 32  # rows of B that a chunk packs at least
+
+
+@functools.cache
+def pack_rows_source(tile: Tile) -> KernelSource:
+    """Packs matrices row by row, so that they are read as they lie in memory; a unit of work is _ROWS rows. Words: those of _WORDS."""
+    s = Source()
+    s.line(f"# pack rows {tile.kind} {tile.isa}, {tile.columns} columns")
+    s.line("from tfjit.kernels.codegen.intrinsics import word")
+    s.line("from tfjit.kernels.cpu.gemm.micro_kernels_ir import copy_row")
+    s.line(f"copy_wide = copy_row({tile.kind!r}, {tile.lanes}, {VECTORS})")
+    s.line(f"copy_narrow = copy_row({tile.kind!r}, {tile.lanes}, 1)")
+    with s.block("def kernel(args, chunk, nchunks):"):
+        for i, name in enumerate(_WORDS):
+            s.line(f"{name} = word(args, {i + 2})")
+        s.line("depth = segments * k")
+        s.line(f"blocks = (depth + {_ROWS - 1}) // {_ROWS}")
+        s.line("units = matrices * blocks")
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line("matrix = (first + unit) // blocks")
+            s.line(f"row_first = (first + unit - matrix * blocks) * {_ROWS}")
+            s.line("start = source + matrix * matrix_bytes")
+            s.line("out = target + matrix * packed_bytes")
+            with s.block(f"for i in range(min({_ROWS}, depth - row_first)):"):
+                s.line("row = row_first + i")
+                s.line("segment = row // k")
+                s.line("at = start + segment * segment_stride + (row - segment * k) * row_stride")
+                with s.block("for p in range(panels):"):
+                    s.line(f"entry = table + p * {8 * PANEL_WORDS}")
+                    s.line("row_bytes = word(entry, 5)")
+                    s.line("to = out + word(entry, 1) + row * row_bytes")
+                    s.line(f"lies = at + word(entry, 3) * {tile.size} + word(entry, 6) * group_shift")
+                    with s.block(f"if row_bytes == {tile.columns * tile.size}:"):
+                        s.line("copy_wide(to, lies, word(entry, 4))")
+                    with s.block("else:"):
+                        s.line("copy_narrow(to, lies, word(entry, 4))")
+    return KernelSource(s.text(), title=f"pack rows {tile.kind}")
+
+
+def write_turned(s: Source, tile: Tile, source: str, stride: str, rows: str, columns: str, target: str, row_bytes: str) -> None:
+    """Text that writes `rows` rows of `columns` elements, `stride` bytes apart, as the columns of a packed panel of `row_bytes`, whose
+    other columns become zero. `turn` is transpose_block.
+    """
+    # a strip of the panel at a time: its lines are whole when the next strip comes
+    s.line("q0 = 0")
+    with s.block(f"while q0 < {columns}:"):
+        s.line("r0 = 0")
+        with s.block(f"while r0 * {tile.size} < {row_bytes}:"):
+            place = f"{target} + q0 * {row_bytes} + r0 * {tile.size}"
+            counts = f"{rows} - r0, min({columns} - q0, {tile.lanes}), {tile.lanes}"
+            s.line(f"turn({source} + r0 * {stride} + q0 * {tile.size}, {stride}, {place}, {row_bytes}, {counts})")
+            s.line(f"r0 += {tile.lanes}")
+        s.line(f"q0 += {tile.lanes}")
+
+
+def pack_at_run_time(call: CallBuilder, plan: PanelPlan, table: Pointer, source: Pointer, layout: MatrixLayout) -> Pointer:
+    """Add the launch that packs B, and return where it packs it to."""
+    target = call.temp(plan.nbytes * layout.matrices)
+    start = Pointer(source.kind, source.index, source.offset + layout.start)
+    elements = layout.matrices * plan.depth * sum(p.columns for p in plan.panels)
+    by_rows = layout.column_stride == plan.tile.size and plan.form == "panels"
+    cost = cost_model.FIXED_NS + elements * (0.1 if by_rows else 0.2)
+    units = layout.matrices * (-(-plan.depth // _ROWS) if by_rows else len(plan.panels))
+    words = (
+        *(layout.matrices, len(plan.panels), table, start, layout.matrix_bytes, target, plan.nbytes),
+        *(layout.segments, layout.segment_stride, layout.k, layout.row_stride, layout.column_stride, layout.group_shift),
+    )
+    text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
+    call.launch(Launch(text, words, chunks=shares(cost, units), cost_ns=cost))
+    return target
+
+
+def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
+    """Cut a sum over segments x k terms into parts that are added up in C: (first segment, segments, first term, terms) each.
+
+    One chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
+    """
+    if segments == 1:
+        count = max(1, -(-k // limit))
+        step = -(-k // count)
+        step += -step % 4
+        return [(0, 1, start, min(step, k - start)) for start in range(0, max(k, 1), max(step, 1))]
+    group = max(1, limit // max(k, 1))
+    if segments <= group:
+        return [(0, segments, 0, k)]
+    count = -(-segments // group)
+    group = -(-segments // count)
+    return [(start, min(group, segments - start), 0, k) for start in range(0, segments, group)]
+
+
+def flat(rows: Sequence[Sequence[int]]) -> list[int]:
+    """Rows of a table, one after the other."""
+    return [value for row in rows for value in row]

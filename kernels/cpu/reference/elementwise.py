@@ -1,0 +1,55 @@
+"""Reference kernels of every row of the elementwise table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.scalar.elementwise import TABLE, Elementwise
+from tfjit.kernels.registry import NodeSpec, Reference, reference
+
+
+def _select_operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Select's own rule: a condition vector chooses rows of the other two."""
+    condition, x, y = inputs
+    if condition.ndim == 1 and x.ndim > 1:
+        condition = condition.reshape(condition.shape + (1,) * (x.ndim - 1))
+    return condition, x, y
+
+
+_COMPARE_ANY: Final = frozenset({"Equal", "NotEqual"})  # operands of other shapes are just not equal, if so asked
+
+
+def _broadcast(operands: Sequence[Any]) -> bool:
+    """Whether the operands' shapes broadcast."""
+    try:
+        np.broadcast_shapes(*(x.shape for x in operands))
+    except ValueError:
+        return False
+    return True
+
+
+def _kernel(row: Elementwise) -> Reference:
+    def kernel(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        operands: Sequence[Any] = _select_operands(inputs) if row.op == "Select" else inputs
+        if row.error is not None and row.error.occurs(operands):
+            raise getattr(errors, row.error.kind)(None, None, row.error.message)
+        if row.op in _COMPARE_ANY and not spec.attrs.get("incompatible_shape_error", True) and not _broadcast(operands):
+            return (np.array(row.op == "NotEqual"),)
+        attrs = {name: spec.attrs[name] for name in row.attrs if name in spec.attrs} if row.attrs else {}
+        with np.errstate(all="ignore"):
+            result = np.asarray(row.reference(*operands, **attrs))
+        # an identity such as Round of integers must not hand out its input
+        for x in inputs:
+            if result is x or (result.base is not None and np.may_share_memory(result, x)):
+                return (result.copy(),)
+        return (result,)
+
+    return kernel
+
+
+for _row in TABLE:
+    reference(_row.op)(_kernel(_row))

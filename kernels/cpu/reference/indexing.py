@@ -1,0 +1,503 @@
+"""Slices, gathers, scatters, partitions and look-ups by value in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tfjit.framework.types import strided_slice
+from tfjit.framework.types.shape import format_shape
+from tfjit.kernels.cpu.reference.array import Arrays, contiguous, invalid, shape_text
+from tfjit.kernels.memory_limits import check_room
+from tfjit.kernels.registry import NodeSpec, reference
+
+
+def _position(flat: int, shape: Sequence[int]) -> str:
+    """ "[1,2]" for element `flat` of an array of that shape, "" for a scalar."""
+    return "[" + ",".join(str(i) for i in np.unravel_index(flat, shape)) + "]" if len(shape) else ""
+
+
+def check_indices(indices: np.ndarray, limit: int, name: str = "indices") -> None:
+    """Raise InvalidArgumentError for the first index outside [0, limit)."""
+    bad = (indices < 0) | (indices >= limit)
+    if bad.any():
+        first = int(np.flatnonzero(bad.reshape(-1))[0])
+        invalid(f"{name}{_position(first, indices.shape)} = {indices.reshape(-1)[first]} is not in [0, {limit})")
+
+
+def _masks(node: NodeSpec) -> list[int]:
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return [node.attrs.get(name, 0) for name in names]
+
+
+def _dense(node: NodeSpec, shape: Sequence[int], begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> strided_slice.DenseSlice:
+    if not (begin.ndim == end.ndim == strides.ndim == 1 and begin.size == end.size == strides.size):
+        invalid(
+            "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
+            f"{shape_text(begin)}, {shape_text(end)}, and {shape_text(strides)} instead."
+        )
+    return strided_slice.resolve(shape, begin.tolist(), end.tolist(), strides.tolist(), *_masks(node))
+
+
+@reference("StridedSlice")
+def _strided_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x = inputs[0]
+    dense = _dense(node, x.shape, *inputs[1:4])
+    return (contiguous(x[dense.index()]).reshape(dense.final_shape),)  # type: ignore[arg-type]
+
+
+@reference("StridedSliceGrad")
+def _strided_slice_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
+    shape = tuple(int(s) for s in inputs[0])
+    dense = _dense(node, shape, *inputs[1:4])
+    dy = inputs[4]
+    if dy.shape != dense.final_shape:
+        invalid(f"shape of dy was {shape_text(dy)} instead of {format_shape(dense.final_shape)}")
+    check_room(shape, dy.dtype)
+    out = np.zeros(shape, dy.dtype)
+    out[dense.index()] = dy.reshape(dense.sizes)  # type: ignore[arg-type]
+    return (out,)
+
+
+@reference("StridedSliceAssign", "ResourceStridedSliceAssign", "TensorStridedSliceUpdate")
+def _strided_slice_assign(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, value = inputs[0], inputs[4]
+    if node.op == "TensorStridedSliceUpdate":
+        x = x.copy()
+    dense = _dense(node, x.shape, *inputs[1:4])
+    try:
+        value = np.broadcast_to(value, dense.final_shape)  # type: ignore[arg-type]
+    except ValueError:
+        invalid(f"shape of value {shape_text(value)} does not fit the slice {format_shape(dense.final_shape)}")
+    x[dense.index()] = value.reshape(dense.sizes)  # type: ignore[arg-type]
+    return () if node.op == "ResourceStridedSliceAssign" else (x,)
+
+
+@reference("Slice")
+def _slice(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, begin, size = inputs
+    if not (begin.ndim == size.ndim == 1 and begin.size == size.size == x.ndim):
+        invalid(
+            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes {shape_text(begin)} "
+            f"and {shape_text(size)} instead."
+        )
+    index = []
+    for i, (b, s, n) in enumerate(zip(begin.tolist(), size.tolist(), x.shape)):
+        s = n - b if s == -1 else s
+        if n == 0:
+            if b != 0 or s != 0:
+                invalid(f"Expected begin[{i}] == 0 (got {b}) and size[{i}] == 0 (got {s}) when input.dim_size({i}) == 0")
+        elif not 0 <= b <= n:
+            invalid(f"Expected begin[{i}] in [0, {n}], but got {b}")
+        elif s < 0 or b + s > n:
+            invalid(f"Expected size[{i}] in [0, {n - b}], but got {s}")
+        index.append(slice(b, b + s))
+    return (contiguous(x[tuple(index)]).reshape([s.stop - s.start for s in index]),)
+
+
+@reference("GatherV2", "Gather", "ResourceGather")
+def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
+    params, indices = inputs[0], inputs[1]
+    axis = 0
+    if node.op == "GatherV2":
+        if inputs[2].ndim:
+            invalid("axis must be scalar")
+        axis = int(inputs[2])
+        if not -params.ndim <= axis < params.ndim:
+            invalid(f"Expected axis in the range [{-params.ndim}, {params.ndim}), but got {axis}")
+        axis %= params.ndim
+    if params.ndim < 1:
+        invalid("params must be at least 1 dimensional")
+    batch = node.attrs.get("batch_dims", 0)
+    if batch:
+        if not -indices.ndim <= batch <= indices.ndim:
+            invalid(f"Expected batch_dims in the range [{-indices.ndim}, {indices.ndim}], but got {batch}")
+        batch += indices.ndim if batch < 0 else 0
+        if batch >= params.ndim:
+            invalid(f"batch_dims ({batch}) must be less than rank(params) ({params.ndim}).")
+        if node.op == "ResourceGather":
+            axis = batch
+        if axis < batch:
+            invalid(f"batch_dims ({batch}) must be less than or equal to axis ({axis}).")
+        for i in range(batch):
+            if params.shape[i] != indices.shape[i]:
+                invalid(f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}")
+    check_indices(indices, params.shape[axis])
+    if not batch:
+        return (np.take(params, indices, axis),)
+    rows = params.shape[:batch]
+    n = int(np.prod(rows))
+    flat_params = params.reshape(n, *params.shape[batch:])
+    flat_indices = indices.reshape(n, *indices.shape[batch:])
+    shape = (*params.shape[:axis], *indices.shape[batch:], *params.shape[axis + 1 :])
+    out = np.empty(shape, params.dtype)
+    flat_out = out.reshape(n, *shape[batch:])
+    for i in range(n):
+        flat_out[i] = np.take(flat_params[i], flat_indices[i], axis - batch)
+    return (out,)
+
+
+def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = "") -> None:
+    limits = np.array(shape[: indices.shape[-1]], np.int64)
+    bad = ((indices < 0) | (indices >= limits)).any(-1)
+    if bad.any():
+        first = int(np.flatnonzero(bad.reshape(-1))[0])
+        row = indices.reshape(-1, indices.shape[-1])[first]
+        place = ",".join(str(i) for i in np.unravel_index(first, bad.shape)) if bad.ndim else ""
+        invalid(f"indices[{place}] = [{', '.join(str(v) for v in row)}] does not index into {tail} {format_shape(tuple(shape))}{more}")
+
+
+def _ignores_bad(node: NodeSpec) -> bool:
+    """Tell whether the node passes over indices outside. Raises InvalidArgumentError for an unknown policy."""
+    policy = node.attrs.get("bad_indices_policy", b"")
+    if policy not in (b"", b"DEFAULT", b"ERROR", b"IGNORE"):
+        invalid(f"Unknown bad indices handling attribute: {policy.decode(errors='replace')}")
+    return bool(policy == b"IGNORE")
+
+
+def _inside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Return which index vectors lie inside a shape."""
+    limits = np.array(shape[: indices.shape[-1]], np.int64)
+    return np.asarray(((indices >= 0) & (indices < limits)).all(-1))
+
+
+@reference("GatherNd", "ResourceGatherNd")
+def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    params, indices = inputs
+    if params.ndim < 1 and node.op != "GatherNd":
+        invalid("params must be at least a vector")
+    if indices.ndim < 1:
+        invalid("indices must be at least a vector")
+    depth = indices.shape[-1]
+    if depth > params.ndim:
+        invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {params.ndim}")
+    if _ignores_bad(node) and indices.size:
+        inside = _inside(indices, params.shape)
+        out = np.zeros(indices.shape[:-1] + params.shape[depth:], params.dtype)
+        if params.dtype == object:
+            out[...] = b""
+        out[inside] = params[tuple(np.moveaxis(indices[inside], -1, 0))]
+        return (out,)
+    if indices.size:
+        _check_nd(indices, params.shape, "param shape", f", node name: {node.name}")
+    return (params[tuple(np.moveaxis(indices, -1, 0))] if depth else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),)
+
+
+_COMBINE: dict[str, Any] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
+
+
+def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str) -> None:
+    """target[index] op= updates, element after element, so that repeated indices all count ("Update": the last one stays)."""
+    if kind == "Update":
+        target[index] = updates
+    elif kind == "Div":
+        if target.dtype.kind in "iu":
+            if (updates == 0).any():
+                invalid("Integer division by zero")
+            _divide_each(target, index, updates)
+        else:
+            np.divide.at(target, index, updates)
+    else:
+        _COMBINE[kind].at(target, index, updates)
+
+
+def _divide_each(target: np.ndarray, index: Any, updates: np.ndarray) -> None:
+    updates = np.broadcast_to(updates, target[index].shape)
+    where = np.arange(target.size).reshape(target.shape)[index].reshape(-1)
+    flat = target.reshape(-1)
+    for place, divisor in zip(where.tolist(), updates.reshape(-1).tolist()):
+        quotient = abs(int(flat[place])) // abs(divisor)
+        flat[place] = quotient if (flat[place] < 0) == (divisor < 0) else -quotient
+
+
+def _scatter_nd_into(target: np.ndarray, indices: np.ndarray, updates: np.ndarray, kind: str, tail: str, ignore_bad: bool = False) -> None:
+    if indices.ndim < 1:
+        invalid(f"Indices shape must have rank at least one. Found:{shape_text(indices)}")
+    depth = indices.shape[-1]
+    if depth > target.ndim:
+        invalid(f"The innermost dimension of indices.shape={shape_text(indices)} must be <= the rank of the output {shape_text(target)}")
+    wanted = indices.shape[:-1] + target.shape[depth:]
+    if updates.shape != wanted:
+        invalid(
+            "Must have updates.shape = indices.shape[:batch_dim] + params_shape[slice_dim:], got "
+            f"updates.shape: {shape_text(updates)}, "
+            f"indices.shape: {shape_text(indices)}, params_shape: {shape_text(target)}, slice_dim: {depth}, "
+            f"and batch_dim: {indices.ndim - 1}"
+        )
+    if indices.size == 0 and depth:
+        return
+    if ignore_bad and depth:
+        inside = _inside(indices, target.shape)
+        indices, updates = indices[inside], updates[inside]
+    _check_nd(indices, target.shape, tail)
+    if depth == 0:
+        for update in updates.reshape(-1, *target.shape):
+            target[...] = update if kind == "Update" else _COMBINE[kind](target, update)
+        return
+    scatter_into(target, tuple(np.moveaxis(indices, -1, 0)), updates, kind)
+
+
+@reference("ScatterNd")
+def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    indices, updates, shape = inputs
+    if shape.ndim != 1:
+        invalid(f"Shape must be a vector, not {shape_text(shape)}")
+    check_room([int(s) for s in shape], updates.dtype)
+    out = np.zeros([int(s) for s in shape], updates.dtype)
+    if out.size == 0 and (indices.size or updates.size):
+        invalid("Indices and updates specified for empty output tensor")
+    _scatter_nd_into(out, indices, updates, "Add" if updates.dtype != bool else "Update", "shape", _ignores_bad(node))
+    return (out,)
+
+
+@reference("TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate", "ScatterNdNonAliasingAdd")
+def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
+    out = inputs[0].copy()
+    kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")
+    _scatter_nd_into(out, inputs[1], inputs[2], kind, "shape", _ignores_bad(node))
+    return (out,)
+
+
+@reference("ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin", "ScatterNdUpdate")
+def _ref_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ScatterNd"), "shape", _ignores_bad(node))
+    return (inputs[0],)
+
+
+@reference("ResourceScatterNdAdd", "ResourceScatterNdSub", "ResourceScatterNdMax", "ResourceScatterNdMin", "ResourceScatterNdUpdate")
+def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_nd_into(inputs[0], inputs[1], inputs[2], node.op.removeprefix("ResourceScatterNd"), "shape", _ignores_bad(node))
+    return ()
+
+
+def _scatter_rows(inputs: Arrays, kind: str) -> None:
+    ref, indices, updates = inputs
+    check_indices(indices, ref.shape[0])
+    if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
+        invalid(
+            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
+            f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape {shape_text(ref)}"
+        )
+    scatter_into(ref, indices, updates, kind)
+
+
+@reference("ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMax", "ScatterMin", "ScatterUpdate")
+def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_rows(inputs, node.op.removeprefix("Scatter"))
+    return (inputs[0],)
+
+
+@reference(
+    "ResourceScatterAdd",
+    "ResourceScatterSub",
+    "ResourceScatterMul",
+    "ResourceScatterDiv",
+    "ResourceScatterMax",
+    "ResourceScatterMin",
+    "ResourceScatterUpdate",
+)
+def _resource_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
+    _scatter_rows(inputs, node.op.removeprefix("ResourceScatter"))
+    return ()
+
+
+@reference("InplaceAdd", "InplaceSub", "InplaceUpdate")
+def _inplace(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, rows, value = inputs
+    if rows.ndim != 1:
+        invalid("i must be a vector. " + shape_text(rows))
+    out = x.copy()
+    scatter_into(out, rows % max(x.shape[0], 1), value, node.op.removeprefix("Inplace"))
+    return (out,)
+
+
+@reference("OneHot")
+def _one_hot(node: NodeSpec, inputs: Arrays) -> Arrays:
+    indices, depth_value, on, off = inputs
+    for value, name in ((depth_value, "depth"), (on, "on_value"), (off, "off_value")):
+        if value.ndim:
+            invalid(f"{name} must be a scalar, but got: {shape_text(value)}")
+    depth = int(depth_value)
+    if depth < 0:
+        invalid(f"depth must be non-negative, got: {depth}")
+    axis = node.attrs.get("axis", -1)
+    if axis != -1 and not 0 <= axis <= indices.ndim:
+        invalid(f"Expected axis to be -1 or between [0, {indices.ndim + 1}).  But received: {axis}")
+    axis = indices.ndim if axis == -1 else axis
+    shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    check_room(shape, on.dtype, copies=2)
+    check_room((depth,), np.int64)
+    count = [1] * (indices.ndim + 1)
+    count[axis] = depth
+    hit = np.expand_dims(indices, axis) == np.arange(depth).reshape(count)
+    return (np.where(np.broadcast_to(hit, shape), on, off).astype(on.dtype, copy=False),)
+
+
+@reference("Where")
+def _where(node: NodeSpec, inputs: Arrays) -> Arrays:
+    (x,) = inputs
+    if x.ndim == 0:
+        invalid("WhereOp : Unhandled input dimensions: 0")
+    return (np.argwhere(x != 0).astype(np.int64),)
+
+
+def _unique(x: np.ndarray, axis: int, index_type: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct slices along an axis in order of first appearance, each slice's number, how often each occurs."""
+    rows = np.moveaxis(x, axis, 0)
+    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iu" and int(rows.max()) - int(rows.min()) < 2 * rows.size:
+        least = rows.min()
+        offsets = (rows - least).astype(np.int64) if rows.dtype.kind == "u" else rows.astype(np.int64) - int(least)
+        places = np.arange(rows.size)[::-1]
+        table = np.full(int(offsets.max()) + 1, rows.size)
+        table[offsets[::-1]] = places  # of several, the last written stays: the first to appear
+        used = np.flatnonzero(table < rows.size)
+        used = used[np.argsort(table[used])]
+        where = table[used]
+        table[used] = np.arange(used.size)
+        return rows[where], table[offsets].astype(index_type), np.bincount(offsets)[used].astype(index_type)
+    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iuf":
+        _, where, inverse, counts = np.unique(rows, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+        order = np.argsort(where)
+        rank = np.empty(order.size, index_type)
+        rank[order] = np.arange(order.size)
+        return rows[where[order]], rank[inverse.reshape(-1)], counts[order].astype(index_type)
+    seen: dict[Any, int] = {}
+    number = np.empty(rows.shape[0], index_type)
+    first: list[int] = []
+    plain = rows.ndim == 1
+    for i, row in enumerate(rows.tolist() if plain else rows):
+        key = row if plain else row.tobytes() if row.dtype != object else tuple(row.reshape(-1))
+        if plain and row != row:
+            key = (i, "nan")  # NaN equals nothing, itself included
+        found = seen.setdefault(key, len(first))
+        if found == len(first):
+            first.append(i)
+        number[i] = found
+    counts = np.bincount(number, minlength=len(first)).astype(index_type)
+    return np.moveaxis(rows[first], 0, axis), number, counts
+
+
+@reference("Unique", "UniqueWithCounts")
+def _unique_1d(node: NodeSpec, inputs: Arrays) -> Arrays:
+    (x,) = inputs
+    if x.ndim != 1:
+        invalid("unique expects a 1D vector.")
+    out = _unique(x, 0, np.dtype(node.attrs["out_idx"].as_numpy_dtype))
+    return out if node.op == "UniqueWithCounts" else out[:2]
+
+
+@reference("UniqueV2", "UniqueWithCountsV2")
+def _unique_axis(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, axis_value = inputs
+    if axis_value.ndim != 1:
+        invalid("axis expects a 1D vector.")
+    if axis_value.size > 1:
+        invalid(f"axis does not support input tensors larger than 1 elements, got {axis_value.size}")
+    if axis_value.size == 0:
+        if x.ndim != 1:
+            invalid("unique expects a 1D vector.")
+        axis = 0
+    else:
+        axis = int(axis_value[0])
+        if not -x.ndim <= axis < x.ndim:
+            invalid(f"axis has to be between [0, {x.ndim}), got {axis}")
+    out = _unique(x, axis % max(x.ndim, 1), np.dtype(node.attrs["out_idx"].as_numpy_dtype))
+    return out if node.op == "UniqueWithCountsV2" else out[:2]
+
+
+@reference("ListDiff")
+def _list_diff(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, y = inputs
+    for value, name in ((x, "x"), (y, "y")):
+        if value.ndim != 1:
+            invalid(f"{name} should be a 1D vector.")
+    gone = set(y.tolist())
+    keep = [i for i, value in enumerate(x.tolist()) if value not in gone]
+    return x[keep], np.array(keep, node.attrs["out_idx"].as_numpy_dtype)
+
+
+@reference("LowerBound", "UpperBound")
+def _bound(node: NodeSpec, inputs: Arrays) -> Arrays:
+    rows, values = inputs
+    if rows.shape[0] != values.shape[0]:
+        invalid(f"Leading dim_size of both tensors must match. {shape_text(rows)} {shape_text(values)}")
+    side: Literal["left", "right"] = "left" if node.op == "LowerBound" else "right"
+    out = np.empty(values.shape, node.attrs["out_type"].as_numpy_dtype)
+    for i in range(rows.shape[0]):
+        out[i] = np.searchsorted(rows[i], values[i], side)
+    return (out,)
+
+
+@reference("UnravelIndex")
+def _unravel_index(node: NodeSpec, inputs: Arrays) -> Arrays:
+    indices, dims = inputs
+    if dims.ndim != 1:
+        invalid(f"The indices can only be 1-D, got {shape_text(dims)}")
+    if (dims <= 0).any():
+        invalid("Input dims cannot contain a dim of zero")
+    if (indices < 0).any() or (indices >= np.prod(dims)).any():
+        invalid("index is out of bound as with dims")
+    found = np.unravel_index(indices.reshape(-1), dims.tolist())
+    return (np.stack(found).astype(dims.dtype).reshape((dims.size,) if indices.ndim == 0 else (dims.size, -1)),)
+
+
+@reference("Bucketize")
+def _bucketize(node: NodeSpec, inputs: Arrays) -> Arrays:
+    bounds = np.array(node.attrs["boundaries"], np.float32)
+    return (np.searchsorted(bounds, inputs[0], side="right").astype(np.int32),)
+
+
+@reference("DynamicPartition")
+def _dynamic_partition(node: NodeSpec, inputs: Arrays) -> Arrays:
+    data, parts = inputs
+    num = node.attrs["num_partitions"]
+    if data.shape[: parts.ndim] != parts.shape:
+        invalid(f"data.shape must start with partitions.shape, got data.shape = {shape_text(data)}, partitions.shape = {shape_text(parts)}")
+    bad = (parts < 0) | (parts >= num)
+    if bad.any():
+        first = int(np.flatnonzero(bad.reshape(-1))[0])
+        invalid(f"partitions{_position(first, parts.shape)} = {parts.reshape(-1)[first]} is not in [0, {num})")
+    rows = data.reshape(-1, *data.shape[parts.ndim :])
+    flat = parts.reshape(-1)
+    return [rows[flat == i] for i in range(num)]
+
+
+@reference("DynamicStitch", "ParallelDynamicStitch")
+def _dynamic_stitch(node: NodeSpec, inputs: Arrays) -> Arrays:
+    n = len(inputs) // 2
+    indices, data = inputs[:n], inputs[n:]
+    size = 0
+    for x in indices:
+        if x.size:
+            size = max(size, int(x.max()) + 1)
+    inner = data[0].shape[indices[0].ndim :]
+    check_room((size, *inner), data[0].dtype)
+    out = np.zeros((size, *inner), data[0].dtype) if data[0].dtype != object else np.full((size, *inner), b"", object)
+    for i, (x, value) in enumerate(zip(indices, data)):
+        if value.shape[: x.ndim] != x.shape:
+            invalid(f"data[{i}].shape = {shape_text(value)} does not start with indices[{i}].shape = {shape_text(x)}")
+        if value.shape[x.ndim :] != inner:
+            invalid(
+                f"Need data[0].shape[{indices[0].ndim}:] = data[{i}].shape[{x.ndim}:], got data[0].shape = {shape_text(data[0])}, "
+                f"data[{i}].shape = {shape_text(value)}, indices[0].shape = {shape_text(indices[0])}, indices[{i}].shape = {shape_text(x)}"
+            )
+        if x.size and int(x.min()) < 0:
+            invalid(f"indices[{i}] is out of range")
+        out[x.reshape(-1)] = value.reshape(-1, *inner)
+    return (out,)
+
+
+@reference("NthElement")
+def _nth_element(node: NodeSpec, inputs: Arrays) -> Arrays:
+    x, n_value = inputs
+    n = int(n_value)
+    if n < 0:
+        invalid(f"n must be non-negative but is {n}")
+    if x.ndim < 1:
+        invalid(f"Input must be >= 1-D, got shape {shape_text(x)}")
+    if x.shape[-1] <= n:
+        invalid(f"Input must have last dimension > n = {n}")
+    where = x.shape[-1] - 1 - n if node.attrs.get("reverse", False) else n
+    return (np.partition(x, where, axis=-1)[..., where],)

@@ -1,0 +1,241 @@
+"""The step walker: a whole step as one table of integers, walked by compiled code in one call from Python.
+
+`walk(table, *arrays)` writes the arrays' addresses where the table says, runs the instructions in order and returns an int:
+
+    0          every instruction ran
+    k > 0      instruction k - 1 left a status other than 0 in word 0 of its argument block; later ones did not run
+    k < 0      the cancel flag was set; instruction -k - 1 did not run, or not all of it, and later ones did not
+
+It resets nothing: who sees a status reads status and detail from the block and zeroes them. Denormals are flushed while it
+runs, and the caller's floating-point control word is restored. A table, and the argument blocks it points at, serve one call at
+a time; different tables may be walked at the same time on different threads.
+
+A table is a C-contiguous int64 array. Words:
+
+    0  number of arrays that `walk` must be given
+    1  number of patches            2  word offset of the patches, three words each:
+                                       array number, address of the word to write, byte offset added to the data address
+    3  number of instructions       4  word offset of the instructions, four words each:
+                                       address of `void kernel(intp args, intp chunk, intp nchunks)`, address of its argument block,
+                                       nchunks, predicted ticks on one thread (their complement where the chunks that are left when
+                                       the cancel flag is set need not run: a negative number); or a jump, whose kind stands in
+                                       place of nchunks: number of the instruction to go on with, address of its block, kind, 0
+    5  flags: 1 = release the GIL
+    6  address of a trace buffer (1 + 2 * instructions words: the counter when the last instruction ended, then for each instruction
+       its ticks and how often it ran, added to what is there) or 0
+    7  address of a cancel flag, an int64 that is not 0 once the step is to stop, or 0
+    8  address of the state of an IntraOpPool that shares launches of several chunks, or 0 (all chunks run here)
+
+Jumps make loops and branches: JUMP always; TEST_BYTE, TEST_INT32 and TEST_INT64 when a scalar in memory passes a test. The block of a
+test: status and detail (never set), address of the scalar, mask, value, invert; it jumps when ((scalar & mask) == value) != (invert != 0).
+An endless loop ends when the cancel flag is set.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfjit.kernels.executor import table_executor_ir
+
+_HEADER_WORDS = 16
+RELEASE_GIL = 1
+JUMP, TEST_BYTE, TEST_INT32, TEST_INT64 = -1, -2, -3, -4
+_FLAGS, _TRACE, _CANCEL, _POOL = 5, 6, 7, 8
+
+Walk = Callable[..., int]
+
+
+class StepTable:
+    """Builds a table and changes its header later. `words` is what `walk` takes first.
+
+    arrays: how many ndarrays follow it. instructions: (code address, argument block address, nchunks), or for a jump (number of the
+    instruction to go on with, which may be the one behind the last; block address, kind). costs: of each in predicted
+    ticks on one thread, by which the pool decides on waking helpers; without them it wakes them always. cuttable: which of them may end
+    between two chunks once the cancel flag is set, since nobody sees what they leave undone. patches: (array number,
+    address of the word to write, byte offset). cancel: address of the cancel flag; or cancel_array: which array it is. The table
+    keeps nothing alive that its addresses point at.
+    """
+
+    def __init__(
+        self,
+        arrays: int,
+        instructions: Sequence[tuple[int, int, int]],
+        patches: Sequence[tuple[int, int, int]] = (),
+        *,
+        costs: Sequence[int] | None = None,
+        cuttable: Sequence[bool] | None = None,
+        release_gil: bool = False,
+        pool: int = 0,
+        cancel: int = 0,
+        cancel_array: int = -1,
+        trace: int = 0,
+    ) -> None:
+        if any(not 0 <= number < arrays for number, _, _ in patches):
+            raise ValueError(f"a patch names an array outside 0..{arrays - 1}")
+        for code, block, nchunks in instructions:
+            if nchunks >= 0 and not (code and block):
+                raise ValueError("an instruction has no code or no argument block")
+            if nchunks < 0 and not (TEST_INT64 <= nchunks <= JUMP and 0 <= code <= len(instructions) and (block or nchunks == JUMP)):
+                raise ValueError("a jump is of no known kind, goes nowhere or has no block")
+        patch_offset = _HEADER_WORDS
+        patch_count = len(patches) + (cancel_array >= 0)
+        instruction_offset = patch_offset + -(-3 * patch_count // 8) * 8  # instructions start a cache line, as the array does
+        self.words = np.zeros(instruction_offset + 4 * len(instructions), np.int64)
+        self.words[:9] = (
+            arrays,
+            patch_count,
+            patch_offset,
+            len(instructions),
+            instruction_offset,
+            RELEASE_GIL if release_gil else 0,
+            trace,
+            cancel,
+            pool,
+        )
+        if cancel_array >= 0:
+            patches = [*patches, (cancel_array, self.cancel_address, 0)]
+        if patches:
+            self.words[patch_offset : patch_offset + 3 * len(patches)] = np.asarray(patches, np.int64).ravel()
+        if instructions:
+            rows = np.zeros((len(instructions), 4), np.int64)
+            rows[:, :3] = np.asarray(instructions, np.int64)
+            rows[:, 3] = 1 << 62 if costs is None else np.asarray(costs, np.int64)
+            if cuttable is not None:
+                rows[:, 3] ^= -np.asarray(cuttable, np.int64)
+            self.words[instruction_offset:] = rows.ravel()
+
+    @property
+    def instruction_count(self) -> int:
+        """Number of instructions."""
+        return int(self.words[3])
+
+    def set_release_gil(self, release: bool) -> None:
+        """Whether other Python threads may run meanwhile (costs tens of ns; pays from about 10 us on)."""
+        self.words[_FLAGS] = RELEASE_GIL if release else 0
+
+    def set_trace(self, address: int) -> None:
+        """Address of `1 + 2 * instruction_count` zeroed words for counter ticks, or 0."""
+        set_trace(self.words, address)
+
+    @property
+    def cancel_address(self) -> int:
+        """Of the word that holds the cancel flag's address."""
+        return int(self.words.ctypes.data) + 8 * _CANCEL
+
+    def set_cancel(self, address: int) -> None:
+        """Address of the cancel flag, or 0."""
+        self.words[_CANCEL] = address
+
+    def set_pool(self, address: int) -> None:
+        """`IntraOpPool.state_address`, or 0."""
+        self.words[_POOL] = address
+
+
+def set_trace(words: np.ndarray, address: int) -> None:
+    """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words: of a StepTable."""
+    words[_TRACE] = address
+
+
+def _array_type() -> int:
+    return id(np.ndarray)
+
+
+def _fallback(walk_table: Callable[[int], int], walk_table_nogil: Callable[[int], int]) -> Walk:
+    """The same as the builtin, slower, for an interpreter whose objects are laid out otherwise."""
+
+    def walk(table: np.ndarray, *arrays: np.ndarray) -> int:
+        words = table
+        if words[0] != len(arrays):
+            raise TypeError("walk(table, *arrays): not the number of arrays that the table is for")
+        start, count = int(words[2]), int(words[1])
+        for number, place, offset in words[start : start + 3 * count].reshape(-1, 3).tolist():
+            ctypes.c_int64.from_address(place).value = arrays[number].ctypes.data + offset
+        run = walk_table_nogil if words[_FLAGS] & RELEASE_GIL else walk_table
+        return run(words.ctypes.data)
+
+    return walk
+
+
+_lock = threading.Lock()
+_walk: Walk | None = None
+_loading: threading.Thread | None = None
+
+
+def get() -> Walk:
+    """`walk(table, *arrays) -> int`. The first call takes some ms to load it, tens of ms when the disk cache is cold."""
+    global _walk
+    if _walk is None:
+        with _lock:
+            if _walk is None:
+                _walk = _make()
+    return _walk
+
+
+def ready() -> bool:
+    """True when `get()` returns at once; otherwise loading goes on on another thread."""
+    global _loading
+    if _walk is None and _loading is None:
+        _loading = threading.Thread(target=get, name="tfjit-walker", daemon=True)
+        _loading.start()
+    return _walk is not None
+
+
+def _make() -> Walk:
+    from tfjit.kernels.executor.python_abi import builtin
+
+    addresses = table_executor_ir.load()
+    walk: Walk | None = None
+    if "tfjit_walk" in addresses:
+        ctypes.PYFUNCTYPE(None, ctypes.c_size_t)(addresses["tfjit_set_array_type"])(_array_type())
+        walk = builtin(addresses["tfjit_walk"], "walk", "walk(table, *arrays) -> 0, or which instruction stopped the step")
+        if not _works(walk):
+            walk = None
+    if walk is None:
+        table = addresses["tfjit_walk_table"]
+        walk = _fallback(
+            ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table), ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_size_t)(table)
+        )
+    return walk
+
+
+def _works(walk: Walk) -> bool:
+    """Does it find the data of arrays where `ctypes.data` says it is?"""
+    trials: list[np.ndarray] = [np.zeros(3, np.float32), np.zeros((4, 4))[1:, 1:], np.zeros(0, np.int8), np.array(2.5)]
+    found = np.zeros(len(trials), np.int64)
+    patches = [(n, found.ctypes.data + 8 * n, n) for n in range(len(trials))]
+    result = walk(StepTable(len(trials), [], patches).words, *trials)
+    return result == 0 and found.tolist() == [trial.ctypes.data + n for n, trial in enumerate(trials)]
+
+
+def _reset_after_fork() -> None:
+    """In a child: the loading thread was the parent's, and so may be the holder of the lock."""
+    global _lock, _loading
+    _lock, _loading = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+_ticks_per_second: float = 0.0
+
+
+def ticks_per_second() -> float:
+    """Rate of the counter that traces are written in; the first call takes about 2 ms to measure it."""
+    global _ticks_per_second
+    if not _ticks_per_second:
+        ticks = ctypes.PYFUNCTYPE(ctypes.c_int64)(table_executor_ir.load()["tfjit_ticks"])
+        best = 0.0
+        for _ in range(2):
+            start, first = time.perf_counter_ns(), ticks()
+            while (now := time.perf_counter_ns()) - start < 1_000_000:
+                pass
+            best = max(best, (ticks() - first) * 1e9 / (now - start))
+        _ticks_per_second = best or 1e9
+    return _ticks_per_second

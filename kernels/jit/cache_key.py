@@ -1,0 +1,105 @@
+"""The name of a kernel in the disk cache: a hash of its text and of all that decides what becomes of it.
+
+That is: entries and flags, the versions of numba, llvmlite and LLVM, the sources of the compiler and of what the text imports
+from tfjit.kernels, with the formulas of tfjit.framework (so tfjit's version needs no mention), CPU name and features.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+from tfjit.kernels.source import KernelSource
+
+_FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
+_PACKAGE = "tfjit.kernels"
+_FRAMEWORK = "tfjit.framework"
+_FORMULAS = f"{_FRAMEWORK}.scalar"  # special functions among them, which kernels.vmath compiles
+_FORMAT = "1"  # of what the compiler makes of a text, apart from its own source
+
+
+@functools.cache
+def _module_file(name: str) -> Path | None:
+    """The source file of a module below tfjit.kernels, or of formulas, given its full name."""
+    if name.startswith(_FORMULAS):
+        root = Path(str(sys.modules[_FRAMEWORK].__file__)).parent
+    else:
+        root = Path(__file__).parent.parent
+    path = root.joinpath(*name.split(".")[2:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def imported(text: str, package: str = "") -> set[str]:
+    """Full names of the modules of tfjit.kernels that a text imports. package: what its relative imports start from."""
+    names: set[str] = set(_IMPORT.findall(text))
+    for module, members in _FROM.findall(text):
+        if module.startswith("."):
+            up = len(module) - len(module.lstrip("."))
+            base = package.split(".")
+            module = ".".join([*base[: len(base) - up + 1], *filter(None, [module[up:]])])
+        if module != _PACKAGE and not module.startswith((_PACKAGE + ".", _FORMULAS)):
+            continue
+        names.add(module)
+        names.update(f"{module}.{member}" for member in re.findall(r"(\w+)(?:\s+as\s+\w+)?", members))
+    return {name for name in names if name.startswith((_PACKAGE + ".", _FORMULAS + ".")) and _module_file(name) is not None}
+
+
+@functools.cache
+def module_hash(name: str) -> str:
+    """Hash of a module and, through its imports, of all it uses of tfjit.kernels and the formulas."""
+    seen: set[str] = set()
+    digest = hashlib.sha256()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        file = _module_file(current)
+        if current in seen or file is None:
+            continue
+        seen.add(current)
+        text = file.read_text(encoding="utf-8")
+        digest.update(text.encode())
+        package = current if file.name == "__init__.py" else current.rpartition(".")[0]
+        waiting.extend(sorted(imported(text, package)))
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    """Installed version, from the folder's name: importlib.metadata takes longer to import than loading ten kernels does."""
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        for found in Path(place).parent.glob(f"{package}-*.dist-info"):
+            return found.name.removesuffix(".dist-info")
+    from importlib import metadata
+
+    return metadata.version(package)
+
+
+@functools.cache
+def environment() -> str:
+    """What besides a text and its imports decides the object code. (tfjit's version: as the hash of the compiler's source.)"""
+    import llvmlite.binding as llvm
+
+    from tfjit.kernels.jit import target
+
+    host = target.host()
+    versions = (_version("numba"), _version("llvmlite"), llvm.llvm_version_info, sys.version_info[:2], _FORMAT)
+    return repr((versions, llvm.get_process_triple(), host.name, host.flags, module_hash("tfjit.kernels.jit.compiler")))
+
+
+def cache_key(source: KernelSource) -> str:
+    """Name of a kernel in the disk cache."""
+    imports = [module_hash(name) for name in sorted(imported(source.text))]
+    return hashlib.sha256(repr((source.digest, imports, environment())).encode()).hexdigest()[:48]
+
+
+def text_key(text: str, *more: object) -> str:
+    """Key of something compiled from a text that imports nothing."""
+    return hashlib.sha256(repr((text, more, environment())).encode()).hexdigest()[:48]

@@ -1,0 +1,133 @@
+"""Object code -> addresses in this process, and LLVM IR text -> object code. Needs llvmlite, imported on first use, never Numba."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfjit.kernels.jit.object_file import ObjectFile, undefined_symbols
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+
+class MissingSymbol(Exception):
+    """Object code needs a function that this process does not have; LLVM would end the process over it."""
+
+
+_lock = threading.RLock()  # one engine: loading is serial, and nothing may fork while a thread is inside LLVM
+_engine: Any = None
+
+
+def initialize_llvm() -> None:
+    """Make llvmlite ready for this machine; harmless when repeated."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # inline assembly ends the process without it
+
+
+def target_machine(optimization: int = 3) -> llvm.TargetMachine:
+    """Return a target machine with JIT settings for the CPU that kernels are compiled for."""
+    import llvmlite.binding as llvm
+
+    from tfjit.kernels.jit import target as cpu_features
+
+    initialize_llvm()
+    cpu = cpu_features.host()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=cpu.name,
+        features=cpu.flags,
+        opt=optimization,
+        reloc="static" if target.name.startswith("x86") else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _get_engine() -> Any:
+    global _engine
+    if _engine is None:
+        import llvmlite.binding as llvm
+
+        machine = target_machine()
+        _engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return _engine
+
+
+def load(obj: ObjectFile) -> dict[str, int]:
+    """Entry -> address. The code stays for the life of the process. Symbols of different objects must differ.
+
+    Raises MissingSymbol when the process lacks a function the object calls.
+    """
+    import llvmlite.binding as llvm
+
+    with _lock:
+        engine = _get_engine()
+        missing = [name for name in obj.needs if not llvm.address_of_symbol(name)]
+        if missing:
+            raise MissingSymbol(", ".join(missing))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(obj.code))
+        engine.finalize_object()
+        addresses = {entry: int(engine.get_function_address(symbol)) for entry, symbol in obj.symbols.items()}
+    lost = [entry for entry, address in addresses.items() if not address]
+    if lost:
+        raise MissingSymbol(f"object code lacks its own entries {', '.join(lost)}")
+    return addresses
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Let object code find `name` at `address`."""
+    import llvmlite.binding as llvm
+
+    with _lock:
+        llvm.add_symbol(name, address)
+
+
+def emit(module: llvm.ModuleRef, machine: llvm.TargetMachine, symbols: dict[str, str]) -> ObjectFile:
+    """Object code of an optimised module. symbols: entry -> function of the module."""
+    code = machine.emit_object(module)
+    needs = undefined_symbols(code)
+    if needs is None:  # not ELF: what the module declares, without the calls that code generation adds
+        declared = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        needs = tuple(sorted(declared))
+    return ObjectFile(symbols, needs, code)
+
+
+def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
+    """Compile LLVM assembly without a target triple. functions: names of its C functions, unique in the process.
+
+    A few cheap passes only: for hand-written text the whole pipeline costs ten times as much and gains nothing.
+    """
+    import llvmlite.binding as llvm
+
+    with _lock:
+        machine = target_machine(optimization=2)
+        module = llvm.parse_assembly(text)
+        module.triple = llvm.get_process_triple()
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
+        return emit(module, machine, {name: name for name in functions})
+
+
+def fork_lock() -> threading.RLock:
+    """The lock that is held whenever a thread of ours is inside LLVM."""
+    return _lock
+
+
+def reset_after_fork() -> None:
+    """In a child: locks held by threads that no longer exist are replaced. Loaded code stays valid."""
+    global _lock
+    _lock = threading.RLock()

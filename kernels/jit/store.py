@@ -1,0 +1,446 @@
+"""Compiled kernels of this process: `KernelSource` -> addresses, from memory, the disk cache or the compiler process.
+
+`store.lookup(source)` is a dictionary look-up. `store.request(sources)` returns at once: what the disk holds is loaded by a
+background thread, what it lacks is compiled by worker processes (`kernels/jit/compiler.py`) behind the caller's back.
+`store.compile(sources)` waits. This process never imports Numba.
+
+On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and tracebacks, and KEY.o, the object
+code (object_file.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import functools
+import logging
+import os
+import queue
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfjit.framework import settings
+from tfjit.kernels.jit import loader
+from tfjit.kernels.jit.cache_key import cache_key, text_key
+from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
+from tfjit.kernels.jit.target import available_cpus
+from tfjit.kernels.jit.worker import Worker
+from tfjit.kernels.source import KernelSource
+
+log = logging.getLogger("tfjit.cache")
+
+_LONG_QUEUE = 6  # kernels, per worker
+_IN_FLIGHT = 2  # requests given to one worker: it never waits for the next, and little is lost when it dies
+_TOUCH_SECONDS = 86400.0
+
+
+class CompileError(Exception):
+    """A kernel could not be compiled; the message names it, its text file and the reason."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the store did. hits: loaded from disk; misses: not on disk; compiled, refused: answers of workers; times in ms."""
+
+    hits: int = 0
+    misses: int = 0
+    damaged: int = 0
+    compiled: int = 0
+    refused: int = 0
+    load_ms: float = 0.0
+    compile_ms: float = 0.0
+
+
+def _private_directory(parent: Path) -> tuple[Path | None, str]:
+    """(directory for object code, "") or (None, why there is none). Code in it is run: only we, or root, may write there."""
+    directory = parent / "kernels"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        return None, str(error)
+    if hasattr(os, "geteuid"):
+        if found.st_uid not in (os.geteuid(), 0):
+            return None, f"{directory} belongs to another user"
+        if stat.S_IMODE(found.st_mode) & 0o022:
+            if found.st_uid != os.geteuid():
+                return None, f"{directory} can be written by others"
+            try:
+                directory.chmod(0o700)
+            except OSError as error:
+                return None, str(error)
+    return directory, ""
+
+
+class KernelStore:
+    """Addresses of compiled kernels, and how they come to be. Safe to use from any thread."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        """directory: instead of the one that the settings name."""
+        self.counters = Counters()
+        self._parent = directory
+        self._directory: Path | None = None
+        self._directory_known = False
+        self._loaded: dict[KernelSource, dict[str, int]] = {}
+        self._refused: dict[KernelSource, str] = {}
+        self._withheld: set[KernelSource] = set()
+        self.ir_keys: set[str] = set()  # names on disk of what `load_ir` has loaded
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._pending: dict[KernelSource, str] = {}  # asked for and not settled -> key ("" until it is known)
+        self._by_key: dict[str, KernelSource] = {}
+        self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
+        self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._queue: deque[str] = deque()  # keys for the workers
+        self._workers: list[Worker] = []
+        self._max_workers = max(1, min(4, available_cpus() // 4))
+        self._wanted_workers = 1
+        self._deaths: dict[str, int] = {}
+        self._again: list[KernelSource] = []  # what was under way when this process was forked
+        self._closed = False
+
+    @property
+    def directory(self) -> Path | None:
+        """Where object code is kept; None when there is no usable directory (memory only)."""
+        if not self._directory_known:
+            parent = self._parent or settings.cache_dir()
+            self._directory, reason = _private_directory(parent.absolute())
+            self._directory_known = True
+            if reason:
+                log.warning("tfjit: compiled kernels are kept in memory only: %s", reason)
+        return self._directory
+
+    def lookup(self, source: KernelSource) -> dict[str, int] | None:
+        """Entry -> address if the kernel is loaded in this process."""
+        return self._loaded.get(source)
+
+    def refused(self, source: KernelSource) -> str | None:
+        """Why the kernel cannot be compiled, or None."""
+        return self._refused.get(source)
+
+    def refusals(self) -> dict[KernelSource, str]:
+        """Every refused kernel with its reason (tests treat one as an error)."""
+        return dict(self._refused)
+
+    def settled(self, sources: Iterable[KernelSource]) -> bool:
+        """True when nothing more will come: each is loaded, refused, or not compiled because TFJIT_JIT=off."""
+        return all(source in self._loaded or source in self._refused or source in self._withheld for source in sources)
+
+    def request(self, sources: Iterable[KernelSource]) -> None:
+        """Start loading or compiling what is neither loaded, refused nor under way. Returns at once.
+
+        With TFJIT_JIT=off only what the disk holds is loaded.
+        """
+        with self._lock:
+            new = self._claim(sources)
+            if new:
+                self._run_in_background(functools.partial(self._load_or_queue, new))
+
+    def load(self, sources: Iterable[KernelSource]) -> bool:
+        """Like `request`, but what the disk holds is loaded before it returns (0.1 ms each). True when all are loaded."""
+        wanted = list(dict.fromkeys(sources))
+        with self._lock:
+            new = self._claim(wanted)
+        if new:
+            self._load_or_queue(new)
+        return all(source in self._loaded for source in wanted)
+
+    def load_present(self, sources: Iterable[KernelSource]) -> bool:
+        """Load what the disk holds before it returns, and ask nobody for the rest. True when all are loaded."""
+        wanted = list(dict.fromkeys(sources))
+        directory = self.directory
+        for source in wanted:
+            if source in self._loaded or source in self._refused:
+                continue
+            key = cache_key(source)
+            if directory is None or not (directory / f"{key}.o").exists():
+                continue
+            with self._lock:
+                claimed = bool(self._claim([source]))
+            if claimed and not self._load_from_disk(source, key):
+                with self._lock:
+                    self._pending.pop(source, None)
+        return all(source in self._loaded for source in wanted)
+
+    # caller holds the lock
+    def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
+        if self._closed:
+            return []
+        if self._again:
+            sources, self._again = [*sources, *self._again], []
+        new = [s for s in dict.fromkeys(sources) if s not in self._loaded and s not in self._refused and s not in self._pending]
+        self._pending.update(dict.fromkeys(new, ""))
+        if new and self._withheld:
+            self._withheld.difference_update(new)
+        return new
+
+    def when_ready(self, sources: Iterable[KernelSource], callback: Callable[[], None]) -> None:
+        """Request them; call back once when all are settled: at once if they are, else on a thread of the store."""
+        wanted = list(dict.fromkeys(sources))
+        self.request(wanted)
+        with self._lock:
+            if not self.settled(wanted):
+                self._waiting.append((wanted, callback))
+                return
+        callback()
+
+    def load_ir(self, text: str, functions: Sequence[str]) -> dict[str, int]:
+        """Function -> address for LLVM assembly, compiled here (tens of ms) unless the disk has it.
+
+        A text is to be loaded once a process, and its functions need names of their own.
+        """
+        key = text_key(text, sorted(functions))
+        path = self.directory / f"{key}.o" if self.directory else None
+        self.ir_keys.add(key)
+        if path is not None:
+            try:
+                return loader.load(ObjectFile.decode(path.read_bytes()))
+            except OSError:
+                pass  # not there yet
+            except (DamagedObject, loader.MissingSymbol) as error:
+                settings.say("cache", "%s is compiled again: %s", path, error)
+        obj = loader.compile_ir(text, functions)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                write_atomically(path, obj.encode())
+        return loader.load(obj)
+
+    def compile(self, sources: Sequence[KernelSource], workers: int = 1, timeout: float | None = None, refusals: bool = False) -> None:
+        """Return when all are loaded. workers: compiler processes it may use at a time.
+
+        refusals: refused kernels, which the log names, are left to their references.
+        Raises CompileError when one is refused (without `refusals`), TimeoutError after `timeout` seconds.
+        """
+        with self._lock:
+            self._wanted_workers = max(self._wanted_workers, workers)
+        self.request(sources)
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._closed or self.settled(sources), timeout)
+        if not done:
+            raise TimeoutError(f"{len(sources)} kernels are not compiled after {timeout} s")
+        for source in sources:
+            if source in self._refused and not refusals:
+                raise CompileError(self._refused[source])
+        for source in sources:
+            if source not in self._loaded and source not in self._refused:
+                reason = "TFJIT_JIT=off" if source in self._withheld else "the process is ending"
+                raise CompileError(f"kernel {source.title or source.digest[:12]!r} is not compiled: {reason}")
+
+    def _run_in_background(self, job: Callable[[], None]) -> None:
+        self._to_load.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, args=(self._to_load,), name="tfjit-store", daemon=True)
+            self._thread.start()
+
+    def _serve(self, jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+        while (job := jobs.get()) is not None:
+            job()
+
+    def _load_or_queue(self, sources: list[KernelSource]) -> None:
+        for source in sources:
+            try:
+                key = cache_key(source)
+                with self._lock:
+                    self._pending[source] = key
+                    self._by_key[key] = source
+                if not self._load_from_disk(source, key):
+                    self._enqueue(key)
+            except Exception as error:  # an unexpected failure settles the kernel, or its users would wait for ever
+                self._refuse(source, f"{type(error).__name__}: {error}")
+
+    def _load_from_disk(self, source: KernelSource, key: str) -> bool:
+        directory = self.directory
+        if directory is None:
+            self.counters.misses += 1
+            return False
+        path = directory / f"{key}.o"
+        try:
+            data = path.read_bytes()
+        except OSError:
+            self.counters.misses += 1
+            settings.say("cache", "%s is not on disk (%s)", source.title or "a kernel", key)
+            return False
+        try:
+            self._load(source, ObjectFile.decode(data))
+            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+                os.utime(path)  # the worker drops what has not been used for longest
+        except OSError:
+            pass  # another process dropped it, or the directory is read-only: it is loaded all the same
+        except (DamagedObject, loader.MissingSymbol) as error:
+            self.counters.damaged += 1
+            self.counters.misses += 1
+            settings.say("cache", "%s is compiled again: %s", path, error)
+            return False
+        self.counters.hits += 1
+        return True
+
+    def _load(self, source: KernelSource, obj: ObjectFile) -> None:
+        start = time.perf_counter()
+        addresses = loader.load(obj)
+        self.counters.load_ms += (time.perf_counter() - start) * 1e3
+        self._settle(source, addresses)
+
+    def _settle(self, source: KernelSource, addresses: dict[str, int] | None = None, reason: str = "") -> None:
+        with self._lock:
+            if addresses is not None:
+                self._loaded[source] = addresses
+            elif reason:
+                self._refused[source] = reason
+            else:
+                self._withheld.add(source)
+            key = self._pending.pop(source, "")
+            self._by_key.pop(key, None)
+            ready = [entry for entry in self._waiting if self.settled(entry[0])]
+            self._waiting = [entry for entry in self._waiting if entry not in ready]
+            self._changed.notify_all()
+        for _, callback in ready:
+            try:
+                callback()
+            except Exception:
+                log.exception("tfjit: a callback of the kernel store failed")
+
+    def _refuse(self, source: KernelSource, reason: str, path: str = "", quiet: bool = False) -> None:
+        self.counters.refused += 1
+        message = f"kernel {source.title or source.digest[:12]!r}{f' ({path})' if path else ''} cannot be compiled: {reason}"
+        log.log(logging.DEBUG if quiet else logging.WARNING, "tfjit: %s\nThe reference kernel serves it.", message)
+        self._settle(source, reason=message)
+
+    def _enqueue(self, key: str) -> None:
+        if settings.text("TFJIT_JIT") == "off":
+            self._settle(self._by_key[key])
+            return
+        with self._lock:
+            self._queue.append(key)
+            self._dispatch()
+
+    # callers hold the lock
+    def _dispatch(self) -> None:
+        while self._queue and not self._closed:
+            worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
+            # another worker costs half a second of Numba's import and 150 MB: only for a long queue, or for a caller who waits
+            room = self._max_workers if len(self._queue) > _LONG_QUEUE * len(self._workers) else self._wanted_workers
+            if worker is None or (worker.in_flight and len(self._workers) < room):
+                worker = Worker(self._on_answer, self._on_end)
+                self._workers.append(worker)
+            if len(worker.in_flight) >= _IN_FLIGHT:
+                return
+            key = self._queue.popleft()
+            source = self._by_key.get(key)
+            if source is None:
+                continue  # settled meanwhile
+            worker.in_flight.append(key)
+            worker.send(
+                {
+                    "key": key,
+                    "text": source.text,
+                    "entries": list(source.entries),
+                    "arity": source.arity,
+                    "interleave": source.interleave,
+                    "title": source.title,
+                    "directory": str(self.directory or ""),
+                }
+            )
+
+    def _on_answer(self, worker: Worker, answer: dict[str, object]) -> None:
+        key = str(answer["key"])
+        with self._lock:
+            if key in worker.in_flight:
+                worker.in_flight.remove(key)
+            source = self._by_key.get(key)
+            self._dispatch()
+        if source is None:
+            return
+        self.counters.compile_ms += float(str(answer["ms"]))
+        if "error" in answer:
+            self._refuse(source, str(answer["error"]), str(answer["path"]))
+            return
+        self.counters.compiled += 1
+        try:
+            self._load(source, ObjectFile.decode(base64.b64decode(str(answer["object"]))))
+        except (DamagedObject, loader.MissingSymbol) as error:
+            self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
+
+    def _on_end(self, worker: Worker, returncode: int) -> None:
+        reason, lost = "", []
+        with self._lock:
+            if worker in self._workers:
+                self._workers.remove(worker)
+            keys = [key for key in worker.in_flight if key in self._by_key]
+            worker.in_flight.clear()
+            if self._closed:
+                return
+            if not worker.ready and returncode != 0:  # so would the next
+                reason = worker.fatal or f"the compiler process does not start (exit status {returncode})"
+                keys.extend(self._queue)
+                self._queue.clear()
+                lost = [self._by_key[key] for key in keys if key in self._by_key]
+            elif keys:
+                first = keys[0]  # the kernel in hand; the others have done nothing wrong
+                if returncode != 0:  # 0: it had been idle for long and left as the request came
+                    self._deaths[first] = self._deaths.get(first, 0) + 1
+                if self._deaths.get(first, 0) > 1:
+                    reason = f"the compiler process ended twice over it (exit status {returncode})"
+                    lost = [self._by_key[first]]
+                    keys = keys[1:]
+                self._queue.extendleft(reversed(keys))
+                self._dispatch()
+        for n, source in enumerate(lost):
+            self._refuse(source, reason, quiet=n > 0)
+
+    def close(self) -> None:
+        """End the workers and the background thread; what is loaded stays usable. Called at exit."""
+        with self._lock:
+            self._closed = True
+            workers, self._workers = self._workers, []
+            self._queue.clear()
+            self._to_load.put(None)
+            self._changed.notify_all()
+        for worker in workers:
+            worker.close()
+
+    def _after_fork(self) -> None:
+        """In a child: loaded kernels stay, workers and threads were the parent's; what was under way is asked for again."""
+        pending, waiting = list(self._pending), self._waiting
+        self._reset()
+        self._waiting = waiting
+        self._again = pending  # no threads are started here: the child may be about to exec
+
+    def __repr__(self) -> str:
+        return f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, {len(self._refused)} refused>"
+
+    def snapshot(self) -> Counters:
+        """A copy of the counters."""
+        return replace(self.counters)
+
+
+store = KernelStore()
+atexit.register(store.close)
+
+
+def _before_fork() -> None:
+    loader.fork_lock().acquire()
+    store._lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    store._lock.release()
+    loader.fork_lock().release()
+
+
+def _after_fork_in_child() -> None:
+    loader.reset_after_fork()
+    store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,142 @@
+"""The CPU that kernels are compiled for: name, instruction sets, vector width, registers, caches.
+
+That is the host, or a level of x86-64 below it which TFJIT_CPU names. It decides tiles and is part of cache keys.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfjit.framework import settings
+
+_SYS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFeatures:
+    """name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2", "neon" or "generic".
+
+    vector_bytes: of one register. vector_registers: architectural count. l1_bytes, l2_bytes: data caches of one core;
+    l3_bytes: of the whole chip, shared (0 when there is none).
+    """
+
+    name: str
+    flags: str
+    isa: str
+    vector_bytes: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one vector register."""
+        return self.vector_bytes // itemsize
+
+
+def classify(machine: str, enabled: frozenset[str]) -> tuple[str, int, int]:
+    """(isa, vector bytes, vector registers) from the architecture's name and LLVM's enabled features."""
+    if machine in ("x86_64", "amd64"):
+        if {"avx512f", "avx512vl"} <= enabled:
+            return "avx512", 64, 32
+        if {"avx2", "fma"} <= enabled:
+            return "avx2", 32, 16
+        return "generic", 16, 16
+    if machine in ("aarch64", "arm64"):
+        return "neon", 16, 32
+    return "generic", 16, 16
+
+
+def _size(text: str) -> int:
+    text = text.strip().upper()
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * scale
+
+
+def cache_sizes(root: Path = _SYS_CACHE) -> tuple[int, int, int]:
+    """(L1 data, L2, L3) bytes; common sizes where the system does not tell (L3 0 when others are told and it is not)."""
+    sizes = {1: 0, 2: 0, 3: 0}
+    try:
+        for entry in sorted(root.glob("index*")):
+            if (entry / "type").read_text().strip() in ("Data", "Unified"):
+                sizes[int((entry / "level").read_text())] = _size((entry / "size").read_text())
+    except (OSError, ValueError, KeyError):
+        pass
+    if not sizes[1]:
+        return 32 << 10, 512 << 10, 8 << 20
+    return sizes[1], sizes[2] or 256 << 10, sizes[3]
+
+
+# The features each level adds, in LLVM's words (x86-64 psABI, "Micro-architecture levels").
+_BASE: Final = ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
+_ADDED: Final = {
+    "x86-64-v2": ("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+}
+# LLVM tunes x86-64-v4 for CPUs whose clock falls with 512-bit vectors; our tiles of that level are 512 bits wide.
+_TUNING: Final = {"x86-64-v4": ",-prefer-256-bit"}
+
+
+@functools.cache
+def level() -> str:
+    """Return the level that TFJIT_CPU names, "" for the host. A process keeps the one it began with."""
+    with settings.using(os.environ):
+        return settings.text("TFJIT_CPU")
+
+
+def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset[str]:
+    """Return the features of an x86-64 level, in LLVM's words.
+
+    Raises ValueError when the host lacks one of them: its kernels could not run here.
+    """
+    enabled = set(_BASE)
+    for level_name, added in _ADDED.items():
+        enabled.update(added)
+        if level_name == name:
+            break
+    missing = sorted(feature for feature in enabled if not host_features.get(feature, False))
+    if missing:
+        raise ValueError(f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower level.")
+    return frozenset(enabled)
+
+
+@functools.cache
+def host() -> CpuFeatures:
+    """Return the CPU that this process compiles for: its own, held to TFJIT_CPU. Imports llvmlite.
+
+    Raises ValueError when the CPU is below that level.
+    """
+    import llvmlite.binding as llvm
+
+    from tfjit.kernels.jit.loader import fork_lock
+
+    with fork_lock():
+        features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+    enabled, flags = frozenset(feature for feature, on in features.items() if on), features.flatten()
+    held = level()
+    if held:
+        enabled = features_of_level(held, features)
+        name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled)) + _TUNING.get(held, "")
+    isa, width, registers = classify(platform.machine().lower(), enabled)
+    l1, l2, l3 = cache_sizes()
+    return CpuFeatures(name, flags, isa, width, registers, l1, l2, l3)
+
+
+def check_level() -> None:
+    """Raise ValueError when TFJIT_CPU names no level, or one above this CPU. Imports llvmlite only when it is set."""
+    if level():
+        host()
+
+
+def available_cpus() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

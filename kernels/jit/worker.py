@@ -1,0 +1,116 @@
+"""A compiler process as seen from the process that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import queue
+import site
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from tfjit.framework import settings
+from tfjit.kernels.jit import target
+
+
+def _worker_path() -> str:
+    """Return the PYTHONPATH of a worker: the inherited one, and other places that held tfjit and Numba.
+
+    tfjit's own place goes first: a source tree that this process was started in hides an installed tfjit.
+    """
+    inherited = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
+    for name in ("tfjit", "numba", "llvmlite", "numpy"):
+        spec = importlib.util.find_spec(name)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            folder = os.path.dirname(place)
+            if (folder in sys.path or "" in sys.path) and folder not in usual:  # "": where it was started
+                usual.add(folder)
+                inherited.insert(0 if name == "tfjit" else len(inherited), folder)
+    return os.pathsep.join(inherited)
+
+
+class Worker:
+    """One compiler process, the thread that writes requests to it and the thread that reads its answers."""
+
+    def __init__(self, answered: Callable[[Worker, dict[str, object]], None], ended: Callable[[Worker, int], None]) -> None:
+        """answered, ended: called on the reading thread; ended gets the exit status."""
+        self.in_flight: deque[str] = deque()
+        self.ready = False  # it has imported Numba
+        self.fatal = ""  # why it cannot work at all
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        environment["TFJIT_CPU"] = target.level()  # the variable may have changed since
+        environment["PYTHONPATH"] = _worker_path()
+        environment["PYTHONSAFEPATH"] = "1"  # nothing from the current directory; Python 3.10 does not know it, so that is the root
+        verbose = settings.logs("cache")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tfjit.kernels.jit.compiler"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if verbose else subprocess.DEVNULL,
+            env=environment,
+            cwd=os.path.abspath(os.sep),
+            bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
+            close_fds=True,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
+        self._answered, self._ended = answered, ended
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        # a pipe holds 64 KB and the process reads nothing while it imports Numba: writing must not hold anybody up
+        self._writer = threading.Thread(target=self._write, name="tfjit-compiler-requests", daemon=True)
+        self._writer.start()
+        threading.Thread(target=self._read, name="tfjit-compiler-answers", daemon=True).start()
+
+    def send(self, request: dict[str, object]) -> None:
+        """Hand over a request; that the process has gone is reported through `ended`."""
+        self._requests.put(json.dumps(request).encode() + b"\n")
+
+    def _write(self) -> None:
+        stdin = self.process.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):  # the process has gone
+            while (data := self._requests.get()) is not None:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(stdin.fileno(), rest) :]
+            stdin.close()
+
+    def _read(self) -> None:
+        stdout = self.process.stdout
+        assert stdout is not None
+        pending = b""
+        while True:
+            try:
+                received = os.read(stdout.fileno(), 1 << 20)
+            except OSError:
+                received = b""
+            if not received:
+                break
+            *lines, pending = (pending + received).split(b"\n")
+            for line in lines:
+                answer = json.loads(line)
+                if "ready" in answer:
+                    self.ready = True
+                elif "fatal" in answer:
+                    self.fatal = answer["fatal"]
+                else:
+                    self._answered(self, answer)
+        returncode = self.process.wait()
+        stdout.close()
+        self._requests.put(None)
+        self._ended(self, returncode)
+
+    def close(self) -> None:
+        """Let the process end after the kernel in hand; called at exit."""
+        self._requests.put(None)
+        self._writer.join(0.2)
+        if not self.in_flight:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.2)
+        if self.process.returncode is None:
+            self.process.returncode = 0  # it outlives us on purpose; its result serves the next process

@@ -1,0 +1,60 @@
+"""Whether there is memory for a tensor, asked before a large one is made: Linux grants more than it has, and ends who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from tfjit.framework.types.shape import format_shape
+
+_SMALL: Final = 1 << 28  # bytes below which nobody asks
+_MOST: Final = 2**63 - 1  # elements of a tensor
+_LIMITS: Final = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def available_bytes() -> int | None:
+    """Bytes that this process may still use: what the machine has free, or its control group leaves. None where that is not known."""
+    found = []
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name == "MemAvailable":
+                found.append(int(rest.split()[0]) << 10)
+    except (OSError, ValueError):
+        return None
+    for limit, used in _LIMITS:
+        try:
+            found.append(int(Path(limit).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):  # there is no such group, or it says "max"
+            continue
+    return min(found, default=None)
+
+
+def check_room(shape: Sequence[int], dtype: Any, copies: int = 1) -> None:
+    """Raise ResourceExhaustedError when a tensor does not fit into memory, InvalidArgumentError when no shape is so large.
+
+    shape, dtype: of the tensor. copies: how many arrays of its size are made on the way to it.
+    """
+    kind = np.dtype(dtype)
+    nbytes = kind.itemsize
+    for size in shape:
+        nbytes *= int(size)
+    if nbytes < _SMALL:
+        return
+    if nbytes > _MOST * kind.itemsize:
+        raise InvalidArgumentError(None, None, f"Shape {format_shape(tuple(map(int, shape)))} would have more than 2**63 - 1 elements")
+    available = available_bytes()
+    if available is not None and nbytes * copies > available:
+        raise ResourceExhaustedError(
+            None,
+            None,
+            f"OOM when allocating tensor with shape{format_shape(tuple(int(size) for size in shape))} and type {kind.name}: "
+            f"it takes {nbytes} bytes, and {available} are available",
+        )

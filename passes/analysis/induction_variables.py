@@ -1,0 +1,180 @@
+"""How often a loop runs, and which of its variables count: what follows from constant starts, constant steps and constant limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from tfjit.passes.analysis.constant_evaluation import constant_value
+from tfjit.passes.analysis.region_tree import Scope
+from tfjit.passes.ir.function_library import WHILES, indexed
+
+Tensor = tuple[str, int]
+
+# what the condition `a op b` says of the counter, with the counter on the left; with it on the right the sides are changed
+_COMPARISONS: Final = {"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="}
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A variable of a loop, an int32 or int64 scalar: `start` at first, and `step` more in each iteration."""
+
+    number: int
+    start: int
+    step: int
+    dtype: np.dtype
+
+    def after(self, trips: int) -> int | None:
+        """Its value after so many iterations; None where that does not fit its type."""
+        value = self.start + self.step * trips
+        limits = np.iinfo(self.dtype)
+        return value if limits.min <= value <= limits.max else None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A While of a scope's graph. cond, body: scopes of their own. unchanged: numbers of variables that the body returns as they came.
+
+    counters: by number. steps: what is added to a variable in each iteration, by number, whatever it starts with. trips: how often the
+    body runs, where that is known; at_most: how often at most.
+    """
+
+    scope: Scope
+    name: str
+    cond: Scope
+    body: Scope
+    unchanged: frozenset[int]
+    counters: dict[int, Counter]
+    trips: int | None
+    at_most: int | None
+    steps: dict[int, int]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """What the variables start with."""
+        return self.scope.graph.inputs(self.name)
+
+
+def value_of(scope: Scope, tensor: Tensor) -> np.ndarray | None:
+    """A tensor's value as far as it is known while planning."""
+    found = constant_value(scope.graph, *tensor)
+    return found if found is not None else scope.ctx.values.get(tensor)
+
+
+def behind_identities(scope: Scope, tensor: Tensor) -> Tensor:
+    """What Identity nodes hand on."""
+    while scope.graph.node(tensor[0]).op == "Identity":
+        tensor = scope.graph.inputs(tensor[0])[0]
+    return tensor
+
+
+def argument(scope: Scope, tensor: Tensor) -> int | None:
+    """The number of the argument that a tensor of a body is."""
+    name, _ = behind_identities(scope, tensor)
+    node = scope.graph.node(name)
+    return node.attrs["index"] if node.op == "_Arg" else None
+
+
+def counted_from(scope: Scope, tensor: Tensor) -> tuple[int, int]:
+    """(offset, number): a tensor of a body as an argument and a constant added to it; number -1 where it is not that."""
+    offset = 0
+    while True:
+        tensor = behind_identities(scope, tensor)
+        node = scope.graph.node(tensor[0])
+        if node.op == "_Arg":
+            return offset, node.attrs["index"]
+        if node.op not in ("Add", "AddV2", "Sub"):
+            return 0, -1
+        left, right = scope.graph.inputs(node.name)
+        added = _integer(value_of(scope, right))
+        if added is None and node.op != "Sub":
+            left, added = right, _integer(value_of(scope, left))
+        if added is None:
+            return 0, -1
+        offset += -added if node.op == "Sub" else added
+        tensor = left
+
+
+def read_loop(scope: Scope, name: str) -> Loop:
+    """What is known of a While."""
+    assert scope.graph.node(name).op in WHILES
+    cond, body = scope.children[name]
+    unchanged = set()
+    counters: dict[int, Counter] = {}
+    steps: dict[int, int] = {}
+    inputs = scope.graph.inputs(name)
+    for k, result in indexed(body.graph, "_Retval").items():
+        step, origin = counted_from(body, body.graph.inputs(result.name)[0])
+        if origin != k:
+            continue
+        if not step:
+            unchanged.add(k)
+            continue
+        steps[k] = step
+        value = value_of(scope, inputs[k])
+        start = _integer(value)
+        if start is not None and value is not None:
+            counters[k] = Counter(k, start, step, value.dtype)
+    returned = next(node for node in cond.graph.op_nodes() if node.op == "_Retval")
+    loop = Loop(scope, name, cond, body, frozenset(unchanged), counters, None, None, steps)
+    bounds = _trips(loop, cond.graph.inputs(returned.name)[0])
+    return replace(loop, trips=bounds[0], at_most=bounds[1])
+
+
+def _integer(value: np.ndarray | None) -> int | None:
+    return int(value) if value is not None and value.ndim == 0 and value.dtype in (np.int32, np.int64) else None
+
+
+def _trips(loop: Loop, tensor: Tensor) -> tuple[int | None, int | None]:
+    """How often a condition is true, from the first time on, and how often at most; None where that does not follow from counters."""
+    cond = loop.cond
+    tensor = behind_identities(cond, tensor)
+    node = cond.graph.node(tensor[0])
+    value = value_of(cond, tensor)
+    if value is not None and value.ndim == 0 and value.dtype == np.bool_ and not value:
+        return 0, 0
+    if node.op == "LoopCond":
+        return _trips(loop, cond.graph.inputs(node.name)[0])
+    if node.op == "LogicalAnd":
+        bounds = [_trips(loop, side) for side in cond.graph.inputs(node.name) if not _is_true(cond, side)]
+        exact, most = [bound[0] for bound in bounds], [bound[1] for bound in bounds if bound[1] is not None]
+        return None if None in exact else min((count for count in exact if count is not None), default=None), min(most, default=None)
+    if node.op not in _COMPARISONS:
+        return None, None
+    left, right = cond.graph.inputs(node.name)
+    relation = _COMPARISONS[node.op]
+    if argument(cond, left) not in loop.counters:
+        left, right, relation = right, left, _MIRRORED[relation]
+    counter = loop.counters.get(argument(cond, left) if argument(cond, left) is not None else -1)  # type: ignore[arg-type]
+    limit = _integer(_outer_value(loop, right))
+    if counter is None or limit is None:
+        return None, None
+    distance = (limit - counter.start) if counter.step > 0 else (counter.start - limit)
+    if relation in ("<=", ">="):
+        distance += 1
+    if distance <= 0 and relation in (("<", "<=") if counter.step > 0 else (">", ">=")):
+        return 0, 0
+    if relation not in (("<", "<=") if counter.step > 0 else (">", ">=")):
+        return None, None  # it moves away from the limit: it stops at once or runs on until it overflows
+    trips = -(-distance // abs(counter.step))
+    return (trips, trips) if counter.after(trips) is not None else (None, None)
+
+
+def _is_true(scope: Scope, tensor: Tensor) -> bool:
+    value = value_of(scope, tensor)
+    return value is not None and value.ndim == 0 and value.dtype == np.bool_ and bool(value)
+
+
+def _outer_value(loop: Loop, tensor: Tensor) -> np.ndarray | None:
+    """A value in the condition: known there, or what enters the loop and stays as it is."""
+    value = value_of(loop.cond, tensor)
+    k = argument(loop.cond, tensor)
+    if value is None and k in loop.unchanged and k is not None:
+        return value_of(loop.scope, loop.inputs[k])
+    return value
+
+
+__all__ = ["Counter", "Loop", "argument", "behind_identities", "counted_from", "read_loop", "value_of"]

@@ -1,0 +1,169 @@
+"""A graph and the bodies of its loops and branches, copied to be rewritten together: tensors that flow in and out of bodies are one web."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.passes.analysis.shape_inference import Given, infer_shapes
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
+from tfjit.passes.ir.pass_context import PassContext, RunSpec
+from tfjit.passes.ir.rewriter import tensor_shape
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One graph. function: whose body it is a copy of; None for the plan's own graph. node, key, number: what names it in the parent.
+
+    ctx: of the shape inference over it.
+    """
+
+    graph: DataflowGraph
+    ctx: PassContext
+    function: Function | None = None
+    node: str = ""
+    key: str = ""
+    number: int = 0
+    children: dict[str, list[Scope]] = field(default_factory=dict)
+    changed: bool = False
+
+    def all(self) -> Iterator[Scope]:
+        """This scope and those inside it, from outside in."""
+        yield self
+        for scopes in self.children.values():
+            for scope in scopes:
+                yield from scope.all()
+
+
+# what ran for its effect on an array or stack before
+_PURE: Final = frozenset({"_GetRow", "_SetRow", "TensorListPushBack", "TensorListPopBack"})
+Place = tuple[int, str, int]  # id of a scope, node, output
+
+
+def is_structured(op: str) -> bool:
+    """Whether nodes of an op run bodies that are followed."""
+    return op in WHILES or op in IFS or op in CASES
+
+
+def open_scopes(graph: DataflowGraph, ctx: PassContext) -> Scope:
+    """The scopes of a graph, whose shapes are known; the bodies are copies, whose shapes are inferred here."""
+    scope = Scope(graph, ctx)
+    _open_children(scope)
+    return scope
+
+
+def _open_children(scope: Scope) -> None:
+    graph = scope.graph
+    for node in list(graph.op_nodes()):
+        if not is_structured(node.op):
+            continue
+        opened = []
+        for key, number, ref in _refs(node):
+            function = graph.functions.body(ref)
+            body = function.graph.copy()
+            inputs = graph.inputs(node.name)[0 if node.op in WHILES else 1 :]
+            ctx = PassContext(RunSpec())
+            given: dict[str, Given] = {}
+            for k, arg in indexed(body, "_Arg").items():
+                src, slot = inputs[k]
+                shape = node.output_shapes[k] if node.op in WHILES else tensor_shape(graph, src, slot)
+                items = scope.ctx.lists.get((node.name, k) if node.op in WHILES else (src, slot))
+                given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
+            body.graph["given"] = given
+            infer_shapes(body, ctx)
+            opened.append(Scope(body, ctx, function, node.name, key, number))
+            _open_children(opened[-1])
+        scope.children[node.name] = opened
+
+
+def fold_scopes(top: Scope) -> None:
+    """Work out in the bodies what follows from the shapes that are known there, and drop what nobody needs then."""
+    from tfjit.passes.canonicalize.canonicalize import simplify
+    from tfjit.passes.canonicalize.fold_constants import fold_constants
+
+    for scope in top.all():
+        if scope is top:
+            continue
+        for pass_ in (simplify, fold_constants, simplify, infer_shapes, fold_constants, infer_shapes):
+            pass_(scope.graph, scope.ctx)
+        scope.changed = True
+
+
+def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:
+    attrs = node.attrs
+    if node.op in WHILES:
+        return [("cond", 0, attrs["cond"]), ("body", 0, attrs["body"])]
+    if node.op in IFS:
+        return [("then_branch", 0, attrs["then_branch"]), ("else_branch", 0, attrs["else_branch"])]
+    return [("branches", k, ref) for k, ref in enumerate(attrs["branches"])]
+
+
+def close_scopes(scope: Scope) -> None:
+    """Put the changed bodies into the library of the plan, and name them in the nodes that run them."""
+    for name, children in scope.children.items():
+        node = scope.graph.node(name)
+        for child in children:
+            close_scopes(child)
+            if not child.changed:
+                continue
+            scope.changed = True
+            assert child.function is not None
+            library = scope.graph.functions
+            must_run = [run for run in child.function.must_run if run in child.graph and child.graph.node(run).op not in _PURE]
+            child.graph.graph.pop("given", None)
+            types = list(child.function.inputs)
+            for k, arg in indexed(child.graph, "_Arg").items():
+                types[k] = arg.output_dtypes[0]
+            old = child.function
+            made = Function.from_graph(library.new_name(old.name), child.graph, types, must_run, old.attrs, old.unique)
+            ref = library.add(made)
+            value: Any = ref
+            if child.key == "branches":
+                value = tuple(ref if k == child.number else old for k, old in enumerate(node.attrs["branches"]))
+            node.attrs[child.key] = value
+
+
+class Webs:
+    """Tensors that stand for the same object, by union of edges (R. Tarjan, "Efficiency of a good but not linear set union algorithm")."""
+
+    def __init__(self, top: Scope) -> None:
+        self.scopes = {id(scope): scope for scope in top.all()}
+        self._parent: dict[Place, Place] = {}
+        for scope in self.scopes.values():
+            for node in scope.graph.op_nodes():
+                if is_structured(node.op):
+                    self._through_bodies(scope, node)
+
+    def find(self, place: Place) -> Place:
+        """What stands for the web of a tensor."""
+        path = []
+        while (up := self._parent.get(place, place)) != place:
+            path.append(place)
+            place = up
+        for low in path:
+            self._parent[low] = place
+        return place
+
+    def join(self, a: Place, b: Place) -> None:
+        """Both are of one web."""
+        self._parent[self.find(a)] = self.find(b)
+
+    def _through_bodies(self, scope: Scope, node: Node) -> None:
+        loop = node.op in WHILES
+        inputs = scope.graph.inputs(node.name)[0 if loop else 1 :]
+        for child in scope.children[node.name]:
+            for k, arg in indexed(child.graph, "_Arg").items():
+                self.join((id(scope), *inputs[k]), (id(child), arg.name, 0))
+            if child.key == "cond":
+                continue
+            for k, result in indexed(child.graph, "_Retval").items():
+                inside = (id(child), *child.graph.inputs(result.name)[0])
+                self.join(inside, (id(scope), node.name, k))
+                if loop:
+                    self.join(inside, (id(scope), *inputs[k]))
+
+
+__all__ = ["Place", "Scope", "Webs", "close_scopes", "fold_scopes", "is_structured", "open_scopes"]

@@ -1,0 +1,522 @@
+"""Static shapes and small known values, as far as they follow from the feeds, constants and variables of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.errors import InternalError, InvalidArgumentError
+from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_def import infer_shapes as shapes_by_op
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types import shape as shape_rules
+from tfjit.framework.types.shape import Shape, TensorShape
+from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, constant_value, evaluate
+from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
+from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
+from tfjit.passes.ir.function_library import CALLS, CASES, IFS, WHILES, Function
+from tfjit.passes.ir.pass_context import PassContext
+
+MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
+TABLE_OPS: Final = frozenset({"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"})
+_MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknown ones
+
+Tensor = tuple[str, int]
+
+_PASS_THROUGH: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "PlaceholderWithDefault"})
+_SCALAR_MATH: Final = frozenset({"Add", "AddV2", "Sub", "Mul", "FloorDiv", "Maximum", "Minimum", "Pack", "Cast", "Prod", "Range"})
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of an argument or a result of a body. variable: the shape of the variable behind a resource; None is an unknown one.
+    items: of a tensor list."""
+
+    shape: Shape
+    variable: Shape = None
+    value: np.ndarray | None = None
+    items: ListShape | None = None
+
+    def relax(self, other: Given) -> Given:
+        """What is known of an argument that may be either; its value stays."""
+        items = self.items.relax(other.items) if self.items is not None else None
+        variable = shape_rules.relax(self.variable, other.variable)
+        return replace(self, shape=shape_rules.relax(self.shape, other.shape), variable=variable, items=items)
+
+
+def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+    """Shapes of a function's results, and what lists they are, for what is known of its arguments."""
+    scratch = ctx.scratch.setdefault("infer_body", {})
+    key = (
+        id(function.graph),
+        tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes()), g.items) for g in given),
+    )
+    if key not in scratch:
+        inference = _Inference(function.graph, ctx, {node.name: given[index] for index, node in function.args.items()})
+        inference.settle()
+        found = [
+            Given(inference.shapes[src][slot], inference.handles.get((src, slot)), items=inference.lists.get((src, slot)))
+            for src, slot in function.returned
+        ]
+        scratch[key] = function, found  # the function: its id stays its own
+    results: list[Given] = scratch[key][1]
+    return results
+
+
+def infer_loop(body: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
+    """What the variables of a loop are in every iteration, its first included: the entering ones, widened by what the body makes of
+    them until that changes nothing more. given: the entering variables, whose values do not count."""
+    wide = [replace(g, value=None) for g in given]
+    for _ in range(_MAX_ROUNDS):
+        wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
+        if wider == wide:
+            return wide
+        wide = wider
+    # of what still changes nothing is known; the others are as they are whatever it is
+    while True:
+        wider = [old.relax(new) for old, new in zip(wide, infer_body(body, wide, ctx), strict=True)]
+        if wider == wide:
+            return wide
+        wide = [replace(old, shape=None, variable=None, items=None) if old != new else old for old, new in zip(wide, wider, strict=True)]
+
+
+def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Fill in `output_shapes` of every node, and `ctx.values` with small integer tensors that are known while planning.
+
+    Before:  x<5,3> -> Shape -> Reshape     After:  the same nodes; Shape's value [5, 3] is known, and Reshape's output shape
+    Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes make everything static known.
+    A node whose inputs contradict each other is left unknown: the run itself reports it, in its kernel's words.
+    """
+    if ctx.scratch.get("infer_shapes"):
+        return  # an earlier inference has left nothing open
+    inference = _Inference(graph, ctx, graph.graph.get("given"))
+    inference.settle()
+    for name, shapes in inference.shapes.items():
+        graph.node(name).output_shapes = shapes
+    # Only a complete inference stands: what a pass makes known later (a default taken for an unfed placeholder) may contradict
+    # a shape that was inferred from what was known before.
+    ctx.scratch["infer_shapes"] = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
+    ctx.values.clear()
+    ctx.values.update(inference.values)
+    ctx.handles.clear()
+    ctx.handles.update(inference.handles)
+    ctx.lists.clear()
+    ctx.lists.update(inference.lists)
+
+
+class _Inference:
+    """One inference over a graph, repeated while the shapes that loops carry round still change."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, given: Mapping[str, Given] | None = None) -> None:
+        self.graph, self.ctx = graph, ctx
+        self.given = given or {}  # what is known of arguments, by `_Arg`
+        self.order = graph.topological_order()
+        self.loop_merges: dict[str, list[Tensor]] = {}  # Merge -> its inputs that are back edges
+        for name in self.order:
+            if graph.node(name).op in MERGES:
+                back = [tensor for tensor in graph.inputs(name) if graph.node(tensor[0]).op in NEXT_ITERATIONS]
+                if back:
+                    self.loop_merges[name] = back
+        self.assumed: dict[str, Shape] = {}
+        self.give_up = False
+        self.reported: set[str] = set()
+        self.run_state()
+
+    def run_state(self) -> None:
+        self.shapes: dict[str, tuple[Shape, ...]] = {}
+        self.values: dict[Tensor, np.ndarray] = {}
+        self.partial: dict[Tensor, tuple[int | None, ...]] = {}  # elements of an integer vector or scalar, None where unknown
+        self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
+        self.lists: dict[Tensor, ListShape] = {}
+        self.tables: dict[Tensor, tuple[int, Shape]] = {}  # rank of a key and shape of a value of the lookup table behind a handle
+
+    def settle(self) -> None:
+        """Infer until no loop carries another shape round than was assumed."""
+        for round in range(_MAX_ROUNDS + 1):
+            self.give_up = round == _MAX_ROUNDS
+            self.run()
+            if self.loops_settled():
+                break
+
+    def run(self) -> None:
+        self.run_state()
+        for name in self.order:
+            self.visit(self.graph.node(name), self.graph.inputs(name))
+
+    def loops_settled(self) -> bool:
+        """Whether each loop's Merge was assumed as its inputs then turned out; if not, the assumptions are widened."""
+        settled = True
+        for name in self.loop_merges:
+            wide = self.assumed[name]
+            for src, slot in self.graph.inputs(name):
+                wide = shape_rules.relax(wide, self.shapes[src][slot])
+            if wide != self.assumed[name]:
+                self.assumed[name] = wide
+                settled = False
+        return settled
+
+    def value(self, tensor: Tensor) -> np.ndarray | None:
+        """The array of a tensor that is a Const or was found to be one."""
+        known = self.values.get(tensor)
+        return known if known is not None else constant_value(self.graph, *tensor)
+
+    def visit(self, node: Node, inputs: list[Tensor]) -> None:
+        if node.op == "Const":
+            value = node.attrs.get("value")
+            self.shapes[node.name] = (value.shape if isinstance(value, np.ndarray) else node.output_shapes[0],)
+            return
+        if node.name in self.loop_merges:
+            self.visit_loop_merge(node, inputs)
+            return
+        if self.is_numbers_of_one_shape(node, inputs):
+            return
+        merged = self.by_op(node, inputs)
+        if node.has_variant:
+            merged = self.follow_lists(node, inputs, merged)
+        self.shapes[node.name] = merged
+        self.follow_handles(node, inputs)
+        self.follow_values(node, inputs, merged)
+
+    def visit_loop_merge(self, node: Node, inputs: list[Tensor]) -> None:
+        if self.give_up:
+            self.assumed[node.name] = None
+        elif node.name not in self.assumed:
+            back = self.loop_merges[node.name]
+            wide: Any = _NOTHING
+            for tensor in inputs:
+                if tensor not in back:
+                    here = self.shapes[tensor[0]][tensor[1]]
+                    wide = here if wide is _NOTHING else shape_rules.relax(wide, here)
+            self.assumed[node.name] = None if wide is _NOTHING else wide
+        self.shapes[node.name] = (self.assumed[node.name], ())
+
+    def is_numbers_of_one_shape(self, node: Node, inputs: list[Tensor]) -> bool:
+        """Whether a node is an elementwise one of floating-point tensors of one known shape; its output's is settled then, and there is
+        neither a handle nor a value to follow."""
+        if node.op_def is None or len(node.output_dtypes) != 1 or not node.output_dtypes[0].is_floating or node.name in self.given:
+            return False
+        shapes = self.shapes
+        equal = registry.equal_shape(node.op_def.name, [shapes[src][slot] for src, slot in inputs])
+        if equal is None:
+            return False
+        known = node.output_shapes[0]
+        shapes[node.name] = node.output_shapes if known == equal else (self.merged(node, known, equal),)
+        return True
+
+    def by_op(self, node: Node, inputs: list[Tensor]) -> tuple[Shape, ...]:
+        """Output shapes by the op's shape function, merged with what the node knew."""
+        known = node.output_shapes
+        if not known:
+            return ()
+        if node.name in self.given:
+            return (self.merged(node, known[0], self.given[node.name].shape),)
+        bodies = self.by_bodies(node, inputs)
+        if bodies is not None:
+            return tuple(self.merged(node, old, new) for old, new in zip(known, bodies, strict=True))
+        if node.op_def is None or node.op in ("_Arg", "_Recv", "_HostRecv"):
+            return known
+        if node.op == "Enter":
+            # its shape function must forget the shape, since the loop may change it; here loops are followed round
+            return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
+        if node.op == "ReadVariableOp" and inputs[0] in self.handles:
+            return (self.merged(node, known[0], self.handles[inputs[0]]),)
+        if node.op == "VariableShape" and self.handles.get(inputs[0]) is not None:
+            return (self.merged(node, known[0], (len(self.handles[inputs[0]] or ()),)),)
+        if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
+            rank, value_shape = self.tables[inputs[0]]
+            keys = self.shapes[inputs[1][0]][inputs[1][1]]
+            values = None if keys is None or value_shape is None else (*keys[: len(keys) - rank], *value_shape)
+            return (self.merged(node, known[0], values),)
+        op = node.op_def.name  # of a custom kernel, the op that it computes
+        if registry.shape_fn(op) is None:
+            return known
+        context = ShapeContext(
+            op,
+            node.name,
+            node.attrs,
+            [self.shapes[src][slot] for src, slot in inputs],
+            node.input_dtypes,
+            len(node.output_dtypes),
+            lambda index: self.value(inputs[index]),
+            lambda index: self.partial_vector(inputs[index]),
+            lambda: [src if slot == 0 else f"{src}:{slot}" for src, slot in inputs],
+        )
+        try:
+            found = shapes_by_op(context, node.op_def)
+        except InternalError:
+            raise
+        except InvalidArgumentError as error:
+            self.report(node.name, f"shapes unknown: {error.message}")
+            return (None,) * len(known)
+        return tuple(self.merged(node, old, new) for old, new in zip(known, found))
+
+    def by_bodies(self, node: Node, inputs: list[Tensor]) -> list[Shape] | None:
+        """Output shapes of a node that runs functions, by inference through them; None for other nodes."""
+        attrs = node.attrs
+        refs: Sequence[FuncRef]
+        if node.op in WHILES:
+            refs = (attrs["body"],)
+        elif node.op in IFS:
+            refs, inputs = (attrs["then_branch"], attrs["else_branch"]), inputs[1:]
+        elif node.op in CASES:
+            refs, inputs = attrs["branches"], inputs[1:]
+        elif node.op in CALLS:
+            refs = (attrs["f"],)
+        else:
+            return None
+        library = self.graph.functions
+        running = self.ctx.scratch.setdefault("infer_body running", set())
+        given = [
+            Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot), self.lists.get((src, slot)))
+            for src, slot in inputs
+        ]
+        found: list[Given] | None = None
+        for ref in refs:
+            if ref.name not in library:
+                return None  # an error of the run
+            body = library.body(ref)
+            if len(body.inputs) != len(given) or len(body.outputs) != len(node.output_dtypes) or ref.name in running:
+                return [None] * len(node.output_dtypes)
+            running.add(ref.name)
+            results = infer_loop(body, given, self.ctx) if node.op in WHILES else infer_body(body, given, self.ctx)
+            running.discard(ref.name)
+            found = results if found is None else [a.relax(b) for a, b in zip(found, results, strict=True)]
+        for slot, result in enumerate(found or ()):
+            if result.items is not None:
+                self.lists[node.name, slot] = result.items
+            if node.output_dtypes[slot].name == "resource":
+                self.handles[node.name, slot] = result.variable
+        return None if found is None else [result.shape for result in found]
+
+    def follow_lists(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """Carry what is known of tensor lists along; the output shapes with what follows from the list that is read."""
+        if node.name in self.given:
+            items = self.given[node.name].items
+            if items is not None:
+                self.lists[node.name, 0] = items
+            return shapes
+        lists = [self.lists.get(tensor) for tensor in inputs]
+
+        def as_shape(index: int) -> Shape:
+            src, slot = inputs[index]
+            return self.partial_vector(inputs[index]) if len(self.shapes[src][slot] or ()) == 1 else None
+
+        made = list_made(
+            node,
+            lists,
+            [self.shapes[src][slot] for src, slot in inputs],
+            as_shape,
+            lambda index: next(iter(self.elements(inputs[index]) or (None,))),
+        )
+        if made is not None:
+            self.lists[node.name, 0] = made
+        if not lists or lists[0] is None:
+            return shapes
+        if node.op == "TensorListLength" and lists[0].length is not None:
+            self.know(node, 0, (lists[0].length,), ())
+        # what the op's own rule says is what the reader asks for, which nothing makes true
+        known = element_read(node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None)
+        return tuple(known.get(slot, shape) for slot, shape in enumerate(shapes))
+
+    def small(self, name: str, slot: int) -> np.ndarray | None:
+        """The value of a tensor that may set shapes."""
+        value = self.value((name, slot))
+        return value if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS else None
+
+    def merged(self, node: Node, known: Shape, found: Shape) -> Shape:
+        if not shape_rules.is_compatible(known, found):
+            self.report(node.name, f"was {known}, its inputs now make it {found}")
+            return found
+        return shape_rules.merge(known, found)
+
+    def report(self, name: str, reason: str) -> None:
+        if name not in self.reported:
+            self.reported.add(name)
+            self.ctx.log(name, reason)
+
+    def follow_handles(self, node: Node, inputs: list[Tensor]) -> None:
+        """Carry the shapes of resource variables, and of what lookup tables hold, along the edges of their handles."""
+        if node.op == "VarHandleOp":
+            shape = node.attrs.get("shape")
+            if isinstance(shape, TensorShape):
+                self.handles[node.name, 0] = shape.dims_tuple
+        elif node.name in self.given:
+            if node.output_dtypes[0].name == "resource":
+                self.handles[node.name, 0] = self.given[node.name].variable
+        elif node.op.removesuffix("V2") in TABLE_OPS:
+            marks = self.shapes[inputs[0][0]][inputs[0][1]] if inputs else ()
+            value = node.attrs.get("value_shape")
+            if marks is not None:
+                self.tables[node.name, 0] = (len(marks), value.dims_tuple if isinstance(value, TensorShape) else ())
+        elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
+            for slot in range(len(node.output_dtypes)):
+                if inputs[0] in self.handles:
+                    self.handles[node.name, slot] = self.handles[inputs[0]]
+                if inputs[0] in self.tables:
+                    self.tables[node.name, slot] = self.tables[inputs[0]]
+
+    def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
+        """Work out the values of small integer outputs, fully or by element."""
+        if node.name in self.given:
+            value = self.given[node.name].value
+            if value is not None:
+                self.values[node.name, 0] = value
+            return
+        if node.op in ("Shape", "ShapeN"):
+            for slot, tensor in enumerate(inputs):
+                shape = self.shapes[tensor[0]][tensor[1]]
+                if shape is not None:
+                    self.know(node, slot, shape, (len(shape),))
+            return
+        if node.op == "VariableShape":
+            variable = self.handles.get(inputs[0])
+            if variable is not None:
+                self.know(node, 0, variable, (len(variable),))
+            return
+        if node.op in ("Size", "Rank"):
+            shape = self.shapes[inputs[0][0]][inputs[0][1]]
+            number = shape_rules.num_elements(shape) if node.op == "Size" else None if shape is None else len(shape)
+            if number is not None:
+                self.know(node, 0, (number,), ())
+            return
+        if len(node.output_dtypes) != 1 or not (node.output_dtypes[0].is_integer or node.output_dtypes[0].is_bool) or not inputs:
+            return
+        operands = [self.value(tensor) for tensor in inputs]
+        values = [value for value in operands if value is not None]
+        if len(values) == len(operands):
+            total = shape_rules.num_elements(shapes[0])
+            small = total is not None and total <= MAX_VALUE_ELEMENTS and sum(value.size for value in values) <= 4 * MAX_VALUE_ELEMENTS
+            if small and can_evaluate(node):
+                try:
+                    self.values[node.name, 0] = evaluate(node, values)[0]
+                except NotEvaluated as reason:
+                    self.report(node.name, f"value unknown: {reason}")
+            return
+        elements = self.partial_elements(node, inputs, operands)
+        if elements is not None:
+            self.partial[node.name, 0] = elements
+
+    def know(self, node: Node, slot: int, elements: tuple[int | None, ...], shape: tuple[int, ...]) -> None:
+        """Record an integer output by its elements; a full one is a value, unless it does not fit its dtype (the run reports that)."""
+        self.partial[node.name, slot] = elements
+        if None in elements:
+            return
+        numpy_type = node.output_dtypes[slot].as_numpy_dtype
+        limits = np.iinfo(numpy_type)
+        if all(limits.min <= element <= limits.max for element in elements if element is not None):
+            value = np.array(elements, dtype=numpy_type).reshape(shape)
+            value.setflags(write=False)
+            self.values[node.name, slot] = value
+
+    def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
+        """Elements of an integer scalar or vector, None where unknown; None when nothing is known of it."""
+        found = self.partial.get(tensor)
+        if found is not None:
+            return found
+        value = self.value(tensor)
+        if value is not None and value.ndim <= 1 and value.dtype.kind in "iu" and value.size <= MAX_VALUE_ELEMENTS:
+            return tuple(value.reshape(-1).tolist())
+        shape = self.shapes[tensor[0]][tensor[1]]
+        if shape is not None and len(shape) <= 1 and None not in shape:
+            count = shape_rules.num_elements(shape)
+            if count is not None and count <= MAX_VALUE_ELEMENTS:
+                return (None,) * count
+        return None
+
+    def partial_vector(self, tensor: Tensor) -> Shape:
+        """An integer vector read as a shape: negative and unknown elements are None."""
+        found = self.elements(tensor)
+        return None if found is None else tuple(None if size is None or size < 0 else size for size in found)
+
+    def partial_elements(self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]) -> tuple[int | None, ...] | None:
+        """Elements of the vector or scalar output of an op that moves integers about, where some of them are known."""
+        op = node.op
+        if op in _PASS_THROUGH or op == "Cast":
+            return self.elements(inputs[0]) if node.input_dtypes[0].is_integer else None
+        if op in ("ExpandDims", "Squeeze", "Reshape"):
+            rank = self.shapes[node.name][0]
+            found = self.elements(inputs[0])
+            return found if found is not None and rank is not None and len(rank) <= 1 else None
+        if op == "Pack" and node.attrs["axis"] in (0, -1):
+            parts = [self.elements(tensor) for tensor in inputs]
+            if any(part is None or len(part) != 1 for part in parts) or any(self.shapes[src][slot] != () for src, slot in inputs):
+                return None
+            return tuple(part[0] for part in parts if part)
+        if op in ("ConcatV2", "Concat"):
+            axis, rest = (inputs[-1], inputs[:-1]) if op == "ConcatV2" else (inputs[0], inputs[1:])
+            parts = [self.elements(tensor) for tensor in rest]
+            if self.value(axis) is None or any(part is None for part in parts):
+                return None
+            if any(len(self.shapes[src][slot] or ()) != 1 for src, slot in rest):
+                return None
+            return tuple(size for part in parts if part is not None for size in part)
+        if op == "StridedSlice":
+            return self.sliced(node, inputs, operands)
+        if op == "Slice":
+            found = self.elements(inputs[0])
+            begin, size = operands[1], operands[2]
+            if found is None or begin is None or size is None or begin.size != 1 or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1:
+                return None
+            first, count = int(begin.reshape(-1)[0]), int(size.reshape(-1)[0])
+            return found[first:] if count == -1 else found[first : first + count]
+        if op in ("Gather", "GatherV2"):
+            found, index = self.elements(inputs[0]), operands[1]
+            if found is None or index is None or index.ndim > 1 or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1:
+                return None
+            picked = [int(i) for i in index.reshape(-1)]
+            return tuple(found[i] for i in picked) if all(0 <= i < len(found) for i in picked) else None
+        if op in _INTEGER_MATH:
+            return self.combined(node, inputs)
+        return None
+
+    def sliced(self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]) -> tuple[int | None, ...] | None:
+        """Elements of vector[begin:end:stride] or vector[i]."""
+        found = self.elements(inputs[0])
+        begin, end, strides = operands[1:4]
+        if found is None or begin is None or end is None or strides is None or begin.size != 1:
+            return None
+        if len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1 or node.attrs["ellipsis_mask"] or node.attrs["new_axis_mask"]:
+            return None
+        first, last, step = (int(bound.reshape(-1)[0]) for bound in (begin, end, strides))
+        if node.attrs["shrink_axis_mask"]:
+            return (found[first],) if -len(found) <= first < len(found) else None
+        if step == 0:
+            return None
+        return found[None if node.attrs["begin_mask"] else first : None if node.attrs["end_mask"] else last : step]
+
+    def combined(self, node: Node, inputs: list[Tensor]) -> tuple[int | None, ...] | None:
+        """Elementwise integer arithmetic of scalars and vectors."""
+        left, right = self.elements(inputs[0]), self.elements(inputs[1])
+        if left is None or right is None or (len(left) != len(right) and 1 not in (len(left), len(right))):
+            return None
+        shape = self.shapes[node.name][0]
+        if shape is None or len(shape) > 1:
+            return None
+        count = max(len(left), len(right)) if left and right else 0
+        left = left * count if len(left) == 1 else left
+        right = right * count if len(right) == 1 else right
+        rule = _INTEGER_MATH[node.op]
+        return tuple(rule(x, y) for x, y in zip(left, right))
+
+
+def _multiply(x: int | None, y: int | None) -> int | None:
+    if x == 0 or y == 0:
+        return 0
+    return None if x is None or y is None else x * y
+
+
+_INTEGER_MATH: Final = {
+    "Add": lambda x, y: None if x is None or y is None else x + y,
+    "AddV2": lambda x, y: None if x is None or y is None else x + y,
+    "Sub": lambda x, y: None if x is None or y is None else x - y,
+    "Mul": _multiply,
+    "FloorDiv": lambda x, y: None if x is None or not y else x // y,
+    "Maximum": lambda x, y: None if x is None or y is None else max(x, y),
+    "Minimum": lambda x, y: None if x is None or y is None else min(x, y),
+}
+
+_NOTHING: Final = object()

@@ -1,0 +1,329 @@
+"""Local rewrites that keep every value, bit by bit: identities, no-op movement, arithmetic that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
+from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
+from tfjit.passes.canonicalize.decompose_batch_norm_training import decompose_batch_norm_grad, decompose_batch_norm_training
+from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
+from tfjit.passes.canonicalize.lower_einsum import lower_einsum
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.rewriter import NotSimplified, add_constant, constant, drop, is_static, same_shape, tensor_dtype, tensor_shape
+
+Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
+
+
+def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Apply the local rules once to every node, inputs first, so that chains collapse in one walk.
+
+    Before:  x -> Identity -> Reshape to x's own shape -> Mul by 1 -> y      After:  x -> y
+    Keeps: every value bit by bit (batch norm excepted, which becomes reductions and elementwise operations; and products that
+    read a transposed operand in its place, and those of Einsum: their sums may be rounded elsewhere), names of
+    fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
+    Needs: `infer_shapes` for the rules on shapes.
+    """
+    ctx.scratch["control_flow"] = not graph.op_types.isdisjoint(CONTROL_FLOW)
+    for name in graph.topological_order():
+        if name not in graph:
+            continue
+        node = graph.node(name)
+        for rule in RULES.get(node.op, ()):
+            op = node.op
+            try:
+                done = rule(graph, ctx, node)
+            except NotSimplified as reason:
+                ctx.log(name, f"{op} stays: {reason}")
+                continue
+            if done:
+                ctx.log(name, f"{op}: {done}")
+                break
+
+
+# ---- rules: each returns what it did, or None when its pattern is not there
+
+
+def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """x -> Identity -> y  becomes  x -> y, unless it reads a reference variable: when it reads matters."""
+    src, slot = graph.inputs(node.name)[0]
+    if graph.node(src).output_dtypes[slot].is_ref:
+        raise NotSimplified(f"it reads the variable '{src}'")
+    if graph.node(src).op in CONTROL_FLOW and graph.control_consumers(node.name):
+        # they tell constants which branch they are in
+        raise NotSimplified("control edges out of a branch hang on it")
+    return drop(graph, node, src, slot)
+
+
+def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Each output becomes its input."""
+    inputs = graph.inputs(node.name)
+    if graph.control_consumers(node.name) or graph.control_inputs(node.name):
+        raise NotSimplified("control edges hang on it")
+    if any(graph.node(src).output_dtypes[slot].is_ref for src, slot in inputs):
+        raise NotSimplified("it reads a variable")
+    for index, (src, slot) in enumerate(inputs):
+        graph.redirect_output(node.name, index, src, slot)
+    if graph.edges_out_of(node.name):
+        return None
+    graph.remove_op(node.name)
+    return "removed"
+
+
+def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Reshape, Squeeze, ExpandDims, Tile, Slice, BroadcastTo... whose output has the static shape of its input moves nothing."""
+    (src, slot), *operands = graph.inputs(node.name)
+    shape = tensor_shape(graph, src, slot)
+    if not is_static(shape) or shape != node.output_shapes[0]:
+        return None
+    if any(constant(graph, ctx, *operand) is None for operand in operands):
+        raise NotSimplified("it checks a shape that comes at run time")
+    return drop(graph, node, src, slot)
+
+
+def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Reshape(Reshape(x)) becomes one Reshape, when the result's shape is static (so that no -1 asks for the middle one)."""
+    src, _ = graph.inputs(node.name)[0]
+    first = graph.node(src)
+    if first.op not in ("Reshape", "Squeeze", "ExpandDims"):
+        return None
+    if not is_static(node.output_shapes[0]):
+        raise NotSimplified(f"reshape of '{src}' to a shape that is not static")
+    if node.op != "Reshape" or graph.control_inputs(src):
+        return None
+    if first.op == "Reshape" and constant(graph, ctx, *graph.inputs(src)[1]) is None:
+        raise NotSimplified(f"'{src}' checks a shape that comes at run time")
+    inner = graph.inputs(src)[0]
+    graph.replace_input(node.name, 0, *inner)
+    node.origin = tuple(dict.fromkeys(first.origin + node.origin))
+    if tensor_shape(graph, *inner) == node.output_shapes[0]:
+        return drop(graph, node, *inner)
+    return f"takes '{inner[0]}' past '{src}'"
+
+
+def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Transpose by the identity goes; Transpose(Transpose(x)) becomes one."""
+    (src, slot), (perm_src, perm_slot) = graph.inputs(node.name)
+    perm = constant(graph, ctx, perm_src, perm_slot)
+    if perm is None or node.op != "Transpose":
+        return None
+    axes = [int(axis) for axis in perm.reshape(-1)]
+    axes = [axis + len(axes) if axis < 0 else axis for axis in axes]
+    if sorted(axes) != list(range(len(axes))):
+        return None  # the run reports it
+    if axes == list(range(len(axes))):
+        return drop(graph, node, src, slot)
+    first = graph.node(src)
+    if first.op != "Transpose" or graph.control_inputs(src):
+        shape = tensor_shape(graph, src, slot)
+        if is_static(shape) and shape is not None and [a for a in axes if shape[a] != 1] == [a for a in range(len(axes)) if shape[a] != 1]:
+            return _become_reshape(graph, ctx, node, src, slot)
+        return None
+    inner, (inner_perm_src, inner_perm_slot) = graph.inputs(src)
+    inner_perm = constant(graph, ctx, inner_perm_src, inner_perm_slot)
+    if inner_perm is None:
+        raise NotSimplified(f"the permutation of '{src}' is not constant")
+    inner_axes = [int(axis) % len(axes) for axis in inner_perm.reshape(-1)]
+    joined = [inner_axes[axis] for axis in axes]
+    node.origin = tuple(dict.fromkeys(first.origin + node.origin))
+    if joined == list(range(len(joined))):
+        return drop(graph, node, *inner)
+    value = np.array(joined, dtype=perm.dtype)
+    value.setflags(write=False)
+    graph.replace_input(node.name, 0, *inner)
+    made = add_constant(graph, ctx, node, "perm", value)
+    graph.replace_input(node.name, 1, made.name, 0)
+    return f"joined with '{src}'"
+
+
+def _become_reshape(graph: DataflowGraph, ctx: PassContext, node: Node, src: str, slot: int) -> str | None:
+    """Put a Reshape in the place of a node that moves no element: only axes of size 1 come, go or move."""
+    shape = node.output_shapes[0]
+    if not is_static(shape) or shape is None:
+        return None
+    value = np.array(shape, dtype=np.int32)
+    value.setflags(write=False)
+    made = add_constant(graph, ctx, node, "shape", value)
+    dtype, op = tensor_dtype(graph, src, slot).base_dtype, node.op
+    graph.change_op(node.name, "Reshape", [(src, slot), (made.name, 0)], {"T": dtype, "Tshape": made.output_dtypes[0]})
+    return f"{op} of axes of size 1: a Reshape"
+
+
+def _cast(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """A cast to the type it has goes; so does a lossless one that a second cast undoes."""
+    src, slot = graph.inputs(node.name)[0]
+    source, target = node.attrs["SrcT"], node.attrs["DstT"]
+    if source is target:
+        return drop(graph, node, src, slot)
+    first = graph.node(src)
+    if first.op == "Cast" and first.attrs["SrcT"] is target and _lossless(target, source) and not graph.control_inputs(src):
+        inner = graph.inputs(src)[0]
+        if graph.node(inner[0]).output_dtypes[inner[1]].is_ref:
+            return None
+        return drop(graph, node, *inner)
+    return None
+
+
+def _lossless(narrow: object, wide: object) -> bool:
+    return (getattr(narrow, "name", ""), getattr(wide, "name", "")) in _LOSSLESS
+
+
+# float to wider float is left out: it flushes subnormals and quiets NaNs on the way
+_LOSSLESS: Final = {
+    (narrow, wide)
+    for narrow, widths in {
+        "bool": "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64",
+        "int8": "int16 int32 int64 float16 float32 float64",
+        "uint8": "uint16 int16 uint32 int32 uint64 int64 float16 float32 float64",
+        "int16": "int32 int64 float32 float64",
+        "uint16": "uint32 int32 uint64 int64 float32 float64",
+        "int32": "int64 float64",
+        "uint32": "uint64 int64 float64",
+    }.items()
+    for wide in widths.split()
+}
+
+
+def _multiply_by_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """x * 1 and x / 1 are x, whatever x is."""
+    inputs = graph.inputs(node.name)
+    sides = (1,) if node.op in ("RealDiv", "Div", "FloorDiv", "TruncateDiv") else (1, 0)
+    if node.op == "FloorDiv" and tensor_dtype(graph, *inputs[0]).is_floating:
+        return None  # it rounds
+    for side in sides:
+        if _is_all(constant(graph, ctx, *inputs[side]), 1):
+            other = inputs[1 - side]
+            _need_shape(graph, node, other, "1")
+            return drop(graph, node, *other)
+    return None
+
+
+def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """x + (-0.0) and x - 0.0 are x; x + 0.0 is not: it turns -0.0 into 0.0. In integers every zero will do."""
+    inputs = graph.inputs(node.name)
+    subtracts = node.op == "Sub"
+    for side in (1,) if subtracts else (1, 0):
+        value = constant(graph, ctx, *inputs[side])
+        if not _is_all(value, 0) or value is None:
+            continue
+        dtype = tensor_dtype(graph, *inputs[side])
+        if dtype.is_complex:
+            return None
+        if dtype.is_floating:
+            negative = np.signbit(value.astype(np.float64))
+            if negative.any() if subtracts else not negative.all():
+                raise NotSimplified("adding 0.0 turns -0.0 into 0.0")
+        other = inputs[1 - side]
+        _need_shape(graph, node, other, "0")
+        return drop(graph, node, *other)
+    return None
+
+
+def _is_all(value: np.ndarray | None, number: int) -> bool:
+    if value is None or value.size == 0 or (value.dtype.kind not in "fiuV" and value.dtype.kind != "c"):
+        return False
+    if value.dtype.names is not None:
+        return False
+    return bool((value == number).all())
+
+
+def _need_shape(graph: DataflowGraph, node: Node, other: tuple[str, int], what: str) -> None:
+    """Refuse when the constant also widens the other operand by broadcasting."""
+    if not same_shape(tensor_shape(graph, *other), node.output_shapes[0]):
+        raise NotSimplified(f"the {what} may broadcast '{other[0]}'")
+
+
+def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Neg(Neg(x)), LogicalNot(LogicalNot(x)), Invert(Invert(x)), Conj(Conj(x)) are x."""
+    src, _ = graph.inputs(node.name)[0]
+    if graph.node(src).op != node.op or graph.control_inputs(src):
+        return None
+    return drop(graph, node, *graph.inputs(src)[0])
+
+
+def _idempotent(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Relu(Relu(x)), Abs(Abs(x)), Floor(Floor(x)) ... are the inner one."""
+    src, slot = graph.inputs(node.name)[0]
+    return drop(graph, node, src, slot) if graph.node(src).op == node.op else None
+
+
+def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Padding by zero rows and columns moves nothing."""
+    inputs = graph.inputs(node.name)
+    paddings = constant(graph, ctx, *inputs[1])
+    return drop(graph, node, *inputs[0]) if paddings is not None and paddings.size and not paddings.any() else None
+
+
+def _concat_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """The concatenation of one tensor is that tensor."""
+    inputs = graph.inputs(node.name)
+    values = inputs[1:] if node.op == "Concat" else inputs[:-1]
+    return drop(graph, node, *values[0]) if len(values) == 1 else None
+
+
+def _sum_of_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """AddN of one tensor is that tensor."""
+    inputs = graph.inputs(node.name)
+    return drop(graph, node, *inputs[0]) if len(inputs) == 1 else None
+
+
+def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """A reduction over no axis, or over axes of size 1, moves its input (TensorFlow copies there too: -0.0 stays -0.0)."""
+    inputs = graph.inputs(node.name)
+    axes = constant(graph, ctx, *inputs[1])
+    shape = tensor_shape(graph, *inputs[0])
+    if axes is None or shape is None or any(not -len(shape) <= int(axis) < len(shape) for axis in axes.reshape(-1)):
+        return None
+    if any(shape[int(axis)] != 1 for axis in axes.reshape(-1)):
+        return None
+    if same_shape(shape, node.output_shapes[0]):
+        return drop(graph, node, *inputs[0])
+    return _become_reshape(graph, ctx, node, *inputs[0])
+
+
+def _strided_slice_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """x[:, :, ...] is x."""
+    inputs = graph.inputs(node.name)
+    if node.attrs["shrink_axis_mask"] or node.attrs["new_axis_mask"]:
+        return None
+    strides = constant(graph, ctx, *inputs[3])
+    if strides is None or (strides != 1).any():
+        return None
+    return _same_shape_movement(graph, ctx, node)
+
+
+def _table() -> dict[str, tuple[Rule, ...]]:
+    rules: dict[str, tuple[Rule, ...]] = {}
+
+    def add(rule: Rule, *ops: str) -> None:
+        for op in ops:
+            rules[op] = (*rules.get(op, ()), rule)
+
+    add(_identity, "Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault")
+    add(_identity_n, "IdentityN")
+    add(_same_shape_movement, "Reshape", "Squeeze", "ExpandDims", "BroadcastTo", "Tile", "Slice", "EnsureShape", "_HostCast")
+    add(_reshape_chain, "Reshape")
+    add(_strided_slice_all, "StridedSlice")
+    add(_transpose, "Transpose", "ConjugateTranspose")
+    add(_cast, "Cast")
+    add(_multiply_by_one, "Mul", "RealDiv", "Div", "FloorDiv", "TruncateDiv")
+    add(_add_zero, "Add", "AddV2", "Sub")
+    add(_undo, "Neg", "LogicalNot", "Invert", "Conj")
+    add(_idempotent, "Relu", "Relu6", "Abs", "Floor", "Ceil", "Rint", "Round", "Sign")
+    add(_pad_nothing, "Pad", "PadV2", "MirrorPad")
+    add(_concat_one, "Concat", "ConcatV2")
+    add(_sum_of_one, "AddN", "AccumulateNV2")
+    add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
+    add(lower_einsum, "Einsum")
+    add(absorb_transposes, *PRODUCTS)
+    for rule in (decompose_batch_norm, decompose_batch_norm_training):
+        add(rule, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+    add(decompose_batch_norm_grad, "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
+    return rules
+
+
+RULES: Final = _table()

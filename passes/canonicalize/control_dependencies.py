@@ -1,0 +1,124 @@
+"""Control edges that order nothing: both ends are kept in order by other edges, or nothing before the edge has an effect."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
+from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.pass_context import PassContext
+
+MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node
+
+# stateful by their OpDef only so that they are neither folded nor merged
+_PURE: Final = frozenset({"_Arg", "_DeviceArg", "Placeholder", "PlaceholderV2", "VarHandleOp", "Variable", "VariableV2"})
+# stateless by their OpDef, but run for the error they may raise
+_CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2", "EnsureShape"})
+
+
+def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Remove a control edge when every effect that it puts before its end stands before it by other edges too.
+
+    Before:  read -> a -> b -> y    a -> NoOp -> ^y        After:  read -> a -> b -> y
+    An effect is a stateful op, the read of a reference, or a check. Gradients are full of such edges (tf.tuple ties the gradients
+    of one op together), and they keep nodes from fusing and buffers from dying.
+    Keeps: the order of any two effects, and which effects happen before each node. Graphs with control flow are left alone:
+    there a control edge also says whether a node runs.
+    """
+    if not graph.op_types.isdisjoint(CONTROL_FLOW):
+        return
+    order = graph.topological_order()
+    if not any(_is_taken_over(graph, ctx, src) for src in graph._pred[SINK]) and not any(map(graph.control_inputs, order)):
+        return  # nothing to drop, as in most graphs without gradients
+    effects = {name: index for index, name in enumerate(_effects(graph, order))}
+    if len(effects) > MAX_EFFECTS:
+        ctx.log("", f"control edges stay: {len(effects)} nodes with effects, above the limit of {MAX_EFFECTS}")
+        return
+    done: dict[str, int] = {}  # node -> mask of the effects that have happened when it has run
+    dropped = 0
+    for name in order:
+        breathe()
+        waits: list[str] = []
+        before = 0
+        for src, keyed in graph._pred[name].items():
+            if src == SOURCE:
+                continue
+            slots = [data["dst_input"] for data in keyed.values()]
+            if max(slots) != CONTROL:
+                before |= done[src]
+            if CONTROL in slots:
+                waits.append(src)
+        before, loose = _cover(graph, waits, before, done)
+        for src in loose:
+            graph.remove_control_edge(src, name)
+        dropped += len(loose)
+        if name in effects:
+            before |= 1 << effects[name]
+        done[name] = before
+    # of what is tied to the sink, fetches and targets stay; a node that took over a tie from one it replaced may go
+    asked: list[str] = []
+    taken_over: list[str] = []
+    for edge in graph.edges_into(SINK):
+        if edge.src != SOURCE:
+            (taken_over if _is_taken_over(graph, ctx, edge.src) else asked).append(edge.src)
+    before = 0
+    for name in asked:
+        before |= done[name]
+    for src in _cover(graph, taken_over, before, done)[1]:
+        graph.remove_control_edge(src, SINK)
+        dropped += 1
+    if dropped:
+        _tie_loose_ends(graph)
+        ctx.log("", f"{dropped} control edges dropped")
+
+
+def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:
+    """Whether a node tied to the sink is neither a fetch nor a target."""
+    if src == SOURCE or src in ctx.spec.targets:
+        return False
+    node = graph.node(src)
+    return bool(node.output_dtypes) or node.op == "NoOp"
+
+
+def _cover(graph: DataflowGraph, waits: list[str], before: int, done: dict[str, int]) -> tuple[int, list[str]]:
+    """(effects before a node with its control inputs `waits`, those of them that add none). The widest are taken first; ids break ties."""
+    loose = []
+    for src in sorted(waits, key=lambda src: (-done[src].bit_count(), graph.node(src).id)):
+        if done[src] & ~before:
+            before |= done[src]
+        else:
+            loose.append(src)
+    return before, loose
+
+
+def _effects(graph: DataflowGraph, order: list[str]) -> list[str]:
+    """The nodes that are effects, in the given order."""
+    by_type: dict[str, bool] = {}
+    references = False
+    for node in map(graph.node, order):
+        if node.op not in by_type:
+            by_type[node.op] = _is_effect(node)
+        for dtype in node.output_dtypes:
+            references = references or dtype.is_ref
+    if references:
+        return [name for name in order if _has_effect(graph, graph.node(name))]
+    return [name for name in order if by_type[graph.node(name).op]]
+
+
+def _has_effect(graph: DataflowGraph, node: Node) -> bool:
+    if node.op in _PURE:
+        return False
+    return _is_effect(node) or any(graph.node(src).output_dtypes[slot].is_ref for src, slot in graph.inputs(node.name))
+
+
+def _is_effect(node: Node) -> bool:
+    """Whether nodes of the op type are effects, whatever they read."""
+    return node.op not in _PURE and (node.is_stateful or node.op in _CHECKS or node.op_def is None)
+
+
+def _tie_loose_ends(graph: DataflowGraph) -> None:
+    """Give nodes that have lost their only input a tie to the source. Ties to the sink mean "asked for": none are made."""
+    for node in graph.op_nodes():
+        if not graph._pred[node.name]:
+            graph.add_control_edge(SOURCE, node.name)

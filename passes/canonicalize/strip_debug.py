@@ -1,0 +1,31 @@
+"""Assertions, prints and checks of numbers taken out, for configs that ask for it (RewriterConfig.debug_stripper)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext
+
+_PASS_ON: Final = frozenset({"Print", "CheckNumerics", "CheckNumericsV2", "DebugGradientIdentity"})
+_GO: Final = frozenset({"Assert", "PrintV2"})
+
+
+def strip_debug(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Make an Assert or PrintV2 a NoOp, and a Print or CheckNumerics an Identity of its first input.
+
+    Before:  x -> Print(x, data) -> y      After:  x -> Identity -> y, which waits for nothing else
+    Keeps: control edges, so that what ran before or after such a node still does; their other inputs go with what makes only them.
+    Source: TensorFlow 2.5, grappler/optimizers/debug_stripper.cc.
+    """
+    if not ctx.options.strip_debug:
+        return
+    for node in list(graph.op_nodes()):
+        if node.op in _PASS_ON:
+            dtype = node.output_dtypes[0].base_dtype
+            graph.change_op(node.name, "Identity", graph.inputs(node.name)[:1], {"T": dtype})
+        elif node.op in _GO:
+            graph.change_op(node.name, "NoOp", [], {})
+        else:
+            continue
+        ctx.log(node.name, "stripped")

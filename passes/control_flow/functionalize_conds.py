@@ -1,0 +1,382 @@
+"""Structured If out of TensorFlow 1's Switch and Merge."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType
+from tfjit.passes.control_flow.outline import BodyBuilder, NotStructured, check_members, free_name
+from tfjit.passes.ir.dataflow_graph import MERGES, SINK, SOURCE, DataflowGraph, Edge
+from tfjit.passes.ir.function_library import SCALAR_PREDICATE
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.partitioning.distribute_loops import ENTERS, SWITCHES, find_frames
+
+Tensor = tuple[str, int]
+# (predicate, 1 where it must hold or 0): a node with a set of them is alive when all are so
+Condition = tuple[Tensor, int]
+State = frozenset[Condition]
+
+_ALWAYS: Final[State] = frozenset()
+_NEVER_MADE_UP: Final = frozenset({"resource", "variant"})  # a branch has no tensor of these that stands for "not computed"
+
+
+def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
+    """The conditionals' half of `functionalize`: the Merges that one predicate decides become an If, inner ones first.
+
+    When a node is alive follows from the Switches before it; what is alive only where the predicate holds (or does not) is the
+    branch. A branch that a later part of the same conditional looks into (as gradients do) gives those tensors out besides.
+    """
+    if graph.op_types.isdisjoint(MERGES):
+        return
+    for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):  # stable: by first Merge among equals
+        try:
+            _Rewriter(graph, group, ctx).run()
+        except NotStructured as why:
+            ctx.log(group.merges[0], f"conditional stays: {why}")
+
+
+class _States:
+    """When each node is alive. None: not known, or never."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, State | None] = {SOURCE: _ALWAYS}
+        self._nodes: dict[State, list[str]] = {}
+
+    def __getitem__(self, name: str) -> State | None:
+        return self._of[name]
+
+    def set(self, name: str, state: State | None) -> None:
+        """Note the state of a node, in the graph's order or as it is made."""
+        self._of[name] = state
+        if state:
+            self._nodes.setdefault(state, []).append(name)
+
+    def nodes(self, state: State) -> list[str]:
+        """The nodes that are alive in exactly this state, also those that are no longer in the graph."""
+        return self._nodes.get(state, [])
+
+    def of_edge(self, graph: DataflowGraph, edge: Edge) -> State | None:
+        """When a value comes along an edge."""
+        state = self._of[edge.src]
+        if state is not None and not edge.is_control and graph.node(edge.src).op in SWITCHES:
+            return _union([state, frozenset({(_predicate(graph, edge.src), edge.src_output)})])
+        return state
+
+
+def _predicate(graph: DataflowGraph, switch: str) -> Tensor:
+    """What decides a Switch, behind Identity nodes: each part of a conditional has one of its own."""
+    name, slot = graph.inputs(switch)[1]
+    while graph.node(name).op == "Identity" and not graph.node(name).input_dtypes[0].is_ref:
+        name, slot = graph.inputs(name)[0]
+    return name, slot
+
+
+@dataclass(slots=True)
+class _Group:
+    """The Merges that one predicate decides where `state` holds, and its Switches.
+
+    merges: Merge -> its input that comes when the predicate does not hold (0 or 1).
+    """
+
+    state: State
+    predicate: Tensor
+    states: _States
+    sides: dict[str, int] = field(default_factory=dict)
+    switches: list[str] = field(default_factory=list)
+
+    @property
+    def merges(self) -> list[str]:
+        """The Merges, in the graph's order."""
+        return list(self.sides)
+
+    def branch(self, graph: DataflowGraph, side: int) -> list[str]:
+        """The nodes that are alive only when the predicate is as `side` says."""
+        return [name for name in self.states.nodes(self.state | {(self.predicate, side)}) if name in graph]
+
+
+def _find_groups(graph: DataflowGraph, ctx: PassContext) -> list[_Group]:
+    """When each node is alive, and the groups. What is in loops that were left, or behind odd Merges, has no known state."""
+    frames = find_frames(graph).of if not graph.op_types.isdisjoint(ENTERS) else {}
+    states = _States()
+    groups: dict[tuple[State, Tensor], _Group] = {}
+    switches: list[str] = []
+    for name in graph.topological_order():
+        node = graph.node(name)
+        if frames.get(name):
+            states.set(name, None)
+            continue
+        edges = graph.edges_into(name)
+        if node.op == "ControlTrigger":
+            states.set(name, _ALWAYS)
+            continue
+        if node.op not in MERGES:
+            states.set(name, _union([states.of_edge(graph, edge) for edge in edges]))
+            if node.op in SWITCHES:
+                switches.append(name)
+            continue
+        decided = _decided([states.of_edge(graph, edge) for edge in edges if not edge.is_control])
+        if decided is None:
+            ctx.log(name, "stays: its inputs are not the two sides of one condition")
+            states.set(name, None)
+            continue
+        state, predicate, off = decided
+        if _union([state, *(states.of_edge(graph, edge) for edge in edges if edge.is_control)]) != state:
+            ctx.log(name, "stays: it waits for nodes of other branches")
+            states.set(name, None)
+            continue
+        states.set(name, state)
+        groups.setdefault((state, predicate), _Group(state, predicate, states)).sides[name] = off
+    by_predicate: dict[Tensor, list[_Group]] = {}
+    for group in groups.values():
+        by_predicate.setdefault(group.predicate, []).append(group)
+    for name in switches:
+        known = states[name]
+        for group in by_predicate.get(_predicate(graph, name), ()):
+            if known is not None and known <= group.state:
+                group.switches.append(name)
+    return list(groups.values())
+
+
+def _union(states: list[State | None]) -> State | None:
+    """All conditions together; None when one is unknown or two contradict each other."""
+    found: set[Condition] = set()
+    for state in states:
+        if state is None:
+            return None
+        found |= state
+    return None if any((predicate, 1 - side) in found for predicate, side in found) else frozenset(found)
+
+
+def _decided(states: list[State | None]) -> tuple[State, Tensor, int] | None:
+    """Of a Merge whose two inputs differ in one predicate only: (state, predicate, the input that comes when it does not hold).
+
+    An input that is there whatever the predicate says (shapes in gradients of sparse reads are) counts for the other side: a Merge
+    that has both may pass either on.
+    """
+    if len(states) != 2 or states[0] is None or states[1] is None:
+        return None
+    alone = [states[0] - states[1], states[1] - states[0]]
+    if not any(alone) or any(len(conditions) > 1 for conditions in alone):
+        return None
+    decided = {predicate for conditions in alone for predicate, _ in conditions}
+    if len(decided) > 1:
+        return None
+    on = next(i if side else 1 - i for i, conditions in enumerate(alone) for _, side in conditions)
+    return states[0] & states[1], decided.pop(), 1 - on
+
+
+@dataclass(slots=True)
+class _Output:
+    """One output of an If. values: what each branch gives: a tensor of the graph, a constant, or None where nobody looks.
+
+    replaces: the tensor of the graph that it stands for.
+    """
+
+    replaces: Tensor
+    dtype: DType
+    values: tuple[Tensor | np.ndarray | None, Tensor | np.ndarray | None]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """One If: its Merges, the nodes of its branches (else, then) and its outputs."""
+
+    merges: list[str]
+    members: tuple[list[str], list[str]]
+    outputs: list[_Output]
+
+
+class _Rewriter:
+    """Makes the Ifs of one group: one for each level, which is how many of the group's own Merges stand before a node."""
+
+    def __init__(self, graph: DataflowGraph, group: _Group, ctx: PassContext) -> None:
+        self.graph = graph
+        self.group = group
+        self.ctx = ctx
+        self.switches = set(group.switches)
+        self.side = {name: side for side in (0, 1) for name in group.branch(graph, side)}
+        self.level: dict[str, int] = {}
+        self.given: dict[Tensor, Tensor] = {}  # tensor that a branch gives out -> output of its If
+        self.ifs: dict[int, str] = {}  # level -> its If
+
+    def run(self) -> None:
+        graph, group = self.graph, self.group
+        self._check()
+        self._find_levels()
+        levels = sorted({self.level.get(name, 0) for name in (*group.merges, *self.side)})
+        plans = [(level, self._plan(level)) for level in levels]  # may raise; from here on the graph changes
+        for level, plan in plans:
+            self._build(level, plan)
+        graph.remove_nodes_from([*group.merges, *self.side])
+        graph.remove_nodes_from([name for name in group.switches if all(edge.dst == SINK for edge in graph.edges_out_of(name))])
+        graph.tie_ends()
+
+    def _check(self) -> None:
+        """Raises NotStructured unless the branches are closed: values come in by Switch or live anyway, and go out by Merge."""
+        graph, group = self.graph, self.group
+        predicate = graph.inputs(group.switches[0])[1]
+        if graph.node(predicate[0]).output_dtypes[predicate[1]] is not dtypes.bool:
+            raise NotStructured(f"its predicate '{predicate[0]}' is a reference")
+        for name in (*group.merges, *group.switches):
+            if graph.node(name).output_dtypes[0].is_ref:
+                raise NotStructured(f"{graph.node(name).op} '{name}' passes a reference variable on")
+        check_members(graph, [*group.merges, *self.side])
+        for name, side in self.side.items():
+            op = graph.node(name).op
+            if op == "_Retval" or op in ENTERS or op in SWITCHES or op in MERGES:
+                raise NotStructured(f"{op} '{name}' is in a branch")
+            for edge in graph.edges_into(name):
+                if self.side.get(edge.src) == side or (edge.src in self.switches and not edge.is_control):
+                    continue
+                state = group.states[edge.src]
+                if state is None or not state <= group.state:
+                    raise NotStructured(f"'{name}' takes '{edge.src}' of another branch")
+            for edge in graph.edges_out_of(name):
+                if not (edge.is_control or edge.dst in group.sides or self.side.get(edge.dst) == side):
+                    raise NotStructured(f"'{edge.dst}' takes '{name}' out of its branch")
+
+    def _find_levels(self) -> None:
+        """Levels of the nodes behind a Merge of the group; all others have 0."""
+        graph, group = self.graph, self.group
+        behind: set[str] = set()
+        waiting = deque(group.merges)
+        while waiting:
+            for dst in graph._succ[waiting.popleft()]:
+                if dst != SINK and dst not in behind:
+                    behind.add(dst)
+                    waiting.append(dst)
+        # a branch may also be waited for by a control edge, which its If then gives out
+        waited = any(edge.is_control for name in self.side for edge in graph.edges_out_of(name) if edge.dst not in self.side)
+        if not waited and not any(name in behind for name in (*group.merges, *self.side)):
+            return
+        for name in graph.topological_order():
+            level = 0
+            for edge in graph.edges_into(name):
+                if edge.src == SOURCE or graph.is_back_edge(edge.src, name):
+                    continue
+                leaves = edge.src in group.sides or (edge.src in self.side and name not in self.side and name not in group.sides)
+                level = max(level, self.level.get(edge.src, 0) + leaves)
+            self.level[name] = level
+
+    def _plan(self, level: int) -> _Plan:
+        graph, group = self.graph, self.group
+        merges = [name for name in group.merges if self.level.get(name, 0) == level]
+        members: tuple[list[str], list[str]] = ([], [])
+        for name, side in self.side.items():
+            if self.level.get(name, 0) == level:
+                members[side].append(name)
+        outputs: list[_Output] = []
+        for name in merges:
+            off = group.sides[name]
+            sources = graph.inputs(name)
+            dtype = graph.node(name).output_dtypes[0]
+            outputs.append(_Output((name, 0), dtype, (sources[off], sources[1 - off])))
+            if graph.consumers(name, 1):
+                outputs.append(_Output((name, 1), dtypes.int32, (_index(off), _index(1 - off))))
+        for side in (0, 1):
+            for name in members[side]:
+                for tensor in self._given_out(name, level):
+                    dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
+                    if dtype.name in _NEVER_MADE_UP:
+                        raise NotStructured(f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out of one branch")
+                    outputs.append(_Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor)))
+        return _Plan(merges, members, outputs)
+
+    def _given_out(self, name: str, level: int) -> Iterator[Tensor]:
+        """The tensors of a branch's node that later levels take."""
+        slots = {
+            edge.src_output
+            for edge in self.graph.edges_out_of(name)
+            if not edge.is_control and self.level.get(edge.dst, 0) > level and edge.dst != SINK
+        }
+        return ((name, slot) for slot in sorted(slots))
+
+    def _build(self, level: int, plan: _Plan) -> None:
+        graph, group = self.graph, self.group
+        inside = {*plan.members[0], *plan.members[1]}
+        inputs: dict[Tensor, int] = {}
+        arguments: tuple[dict[Tensor, int], dict[Tensor, int]] = ({}, {})  # a branch's tensor of the graph -> the If's input
+        waits: dict[str, None] = {}
+        for side in (0, 1):
+            taken = [tensor for name in plan.members[side] for tensor in graph.inputs(name)]
+            taken += [value for output in plan.outputs for value in [output.values[side]] if isinstance(value, tuple)]
+            for tensor in taken:
+                if tensor[0] not in inside:
+                    arguments[side][tensor] = inputs.setdefault(self._source(tensor), len(inputs))
+            for name in plan.members[side]:
+                for src in graph.control_inputs(name):
+                    if src not in inside and src not in self.switches:
+                        waits[self.ifs[self.level.get(src, 0)] if src in self.side else src] = None
+        for name in plan.merges:
+            waits.update(dict.fromkeys(graph.control_inputs(name)))
+        predicate = graph.inputs(group.switches[0])[1]
+        like = graph.node(next(iter((*plan.merges, *plan.members[0], *plan.members[1]))))
+        base = like.name.rpartition("/")[0] or f"{like.name}_cond"
+        types = tuple(graph.node(src).output_dtypes[slot].base_dtype for src, slot in inputs)
+        shapes = [graph.node(src).output_shapes[slot] for src, slot in inputs]
+        bodies = []
+        for side, suffix in ((0, "else"), (1, "then")):
+            body = BodyBuilder(graph, f"{base}_{suffix}", plan.members[side], types, shapes, like)
+            for tensor, index in arguments[side].items():
+                body.replace(tensor, index)
+            body.connect()
+            for index, output in enumerate(plan.outputs):
+                body.result(index, self._result(body, output, side))
+            waited = [name for name in plan.members[side] if self._waiting(name)]
+            bodies.append(body.finish(waited))
+        attrs = {
+            "Tcond": dtypes.bool,
+            SCALAR_PREDICATE: group.switches[0].encode(),
+            "Tin": types,
+            "Tout": tuple(output.dtype for output in plan.outputs),
+            "else_branch": graph.functions.add(bodies[0]),
+            "then_branch": graph.functions.add(bodies[1]),
+            "output_shapes": (),
+        }
+        name = free_name(graph, base)
+        op = "If" if any(body.is_stateful for body in bodies) else "StatelessIf"
+        graph.add_node_op(name, op, [predicate, *inputs], attrs, control_inputs=waits, like=like)
+        self.ifs[level] = name
+        group.states.set(name, group.state)
+        for index, output in enumerate(plan.outputs):
+            if output.replaces[0] in group.sides:
+                graph.redirect_output(*output.replaces, name, index)
+            else:
+                self.given[output.replaces] = (name, index)
+        for gone in (*plan.merges, *inside):
+            for dst in self._waiting(gone):
+                graph.add_control_edge(name, dst)
+        self.ctx.log(name, f"{op} of {len(inputs)} inputs and {len(plan.outputs)} outputs")
+
+    def _source(self, tensor: Tensor) -> Tensor:
+        """What the If takes for a tensor that comes into a branch."""
+        if tensor[0] in self.switches:
+            return self.graph.inputs(tensor[0])[0]
+        return self.given.get(tensor, tensor)
+
+    def _result(self, body: BodyBuilder, output: _Output, side: int) -> Tensor:
+        value = output.values[side]
+        if isinstance(value, tuple):
+            return body.moved(value)
+        if value is not None:
+            return body.constant(value)
+        name, slot = output.replaces
+        return body.absent(output.dtype, self.graph.node(name).output_shapes[slot])
+
+    def _waiting(self, name: str) -> list[str]:
+        """The nodes outside of the conditional that wait for one of it."""
+        edges = self.graph.edges_out_of(name)
+        return [e.dst for e in edges if e.is_control and e.dst not in self.side and e.dst not in self.group.sides]
+
+
+def _index(slot: int) -> np.ndarray:
+    """Merge's second output as a constant."""
+    value = np.array(slot, np.int32)
+    value.setflags(write=False)
+    return value

@@ -1,0 +1,147 @@
+"""Parts of a graph as bodies of functions: what the two halves of `functionalize` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.shape import TensorShape
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.function_library import Function
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import Shape
+
+# ops that wait for what another node, thread or process does: in a body, that node might never get its turn
+_WAITING: Final = ("Queue", "Barrier", "Stage", "Unstage", "MapStage", "OrderedMap", "Reader", "Iterator", "_Send", "_Recv", "_HostSend")
+_WAITING_OPS: Final = frozenset(
+    {"_HostRecv", "Send", "Recv", "AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"}
+)
+# these only look at a queue
+_NOT_WAITING: Final = ("QueueSize", "QueueClose", "QueueIsClosed", "Handle")
+
+
+class NotStructured(Exception):
+    """A piece of control flow is left in its v1 form; the text says why."""
+
+
+def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
+    """Raises NotStructured for nodes that cannot go into one body: on several devices, or waiting for others."""
+    devices = set()
+    for name in names:
+        node = graph.node(name)
+        devices.add(node.assigned_device)
+        if _waits(node.op):
+            raise NotStructured(f"{node.op} '{name}' may wait for nodes outside")
+    if len(devices) > 1:
+        raise NotStructured(f"its nodes are on several devices: {', '.join(sorted(devices))}")
+
+
+def _waits(op: str) -> bool:
+    if op in _WAITING_OPS:
+        return True
+    return op.startswith(_WAITING) and not any(part in op for part in _NOT_WAITING)
+
+
+def free_name(graph: DataflowGraph, name: str) -> str:
+    """The name itself where the graph does not have it yet, else one made from it."""
+    return name if name not in graph else graph.new_name(name)
+
+
+class BodyBuilder:
+    """Makes the body of one function out of nodes of a graph, which are copied.
+
+    members: the nodes. types, shapes: of the arguments. like: device and origin of the nodes made.
+    Say which tensors of the graph the arguments stand for (`replace`), then `connect`, then give the results.
+    """
+
+    def __init__(
+        self, source: DataflowGraph, name: str, members: Iterable[str], types: Sequence[DType], shapes: Sequence[Shape], like: Node
+    ) -> None:
+        self._source = source
+        self._name = source.functions.new_name(name)
+        self._like = like
+        self._members = sorted(members, key=lambda member: source.node(member).id)
+        self._replaced: dict[tuple[str, int], str] = {}
+        self._renamed: dict[str, str] = {}
+        self.graph = source.copy_subset(self._members)
+        self._types = tuple(types)
+        self._arguments = [
+            self._add(f"arg_{index}", "_Arg", (), {"T": dtype, "index": index}, [shape])
+            for index, (dtype, shape) in enumerate(zip(types, shapes, strict=True))
+        ]
+
+    def replace(self, tensor: tuple[str, int], index: int) -> None:
+        """In the body, argument `index` stands for this tensor of the graph."""
+        self._replaced[tensor] = self._arguments[index]
+
+    def argument(self, index: int) -> tuple[str, int]:
+        """An argument as a tensor of the body."""
+        return self._arguments[index], 0
+
+    def connect(self) -> None:
+        """Give the members the arguments they take. Raises NotStructured for an input that is neither a member nor replaced."""
+        for name in self._members:
+            for index, tensor in enumerate(self._source.inputs(name)):
+                if tensor[0] not in self.graph or tensor in self._replaced:
+                    inside, slot = self.moved(tensor)
+                    self.graph.add_data_edge(inside, slot, name, index)
+
+    def rename(self, names: Iterable[str]) -> None:
+        """Give members names of their own: those that another body has too. After `connect`."""
+        graph, shared = self.graph, set(names)
+        for old in [name for name in graph.topological_order() if name in shared]:
+            node = graph.node(old)
+            new = self._add(old, node.op, graph.inputs(old), node.attrs, node.output_shapes, graph.control_inputs(old))
+            for slot in range(len(node.output_dtypes)):
+                graph.redirect_output(old, slot, new, slot)
+            graph.redirect_control(old, new)
+            graph.node(new).origin = node.origin
+            graph.remove_op(old)
+            self._renamed[old] = new
+
+    def moved(self, tensor: tuple[str, int]) -> tuple[str, int]:
+        """The tensor of the body that stands for one of the graph. Raises NotStructured when there is none."""
+        argument = self._replaced.get(tensor)
+        if argument is not None:
+            return argument, 0
+        tensor = self._renamed.get(tensor[0], tensor[0]), tensor[1]
+        if tensor[0] not in self.graph:
+            raise NotStructured(f"'{tensor[0]}:{tensor[1]}' does not reach the body")
+        return tensor
+
+    def constant(self, value: np.ndarray) -> tuple[str, int]:
+        """A Const of the body. value: a read-only array."""
+        attrs = {"dtype": as_dtype(value.dtype), "value": value}
+        return self._add("constant", "Const", (), attrs, [value.shape]), 0
+
+    def absent(self, dtype: DType, shape: Shape) -> tuple[str, int]:
+        """A tensor that nobody looks at: FakeParam."""
+        return self._add("absent", "FakeParam", (), {"dtype": dtype, "shape": TensorShape(shape)}, [shape]), 0
+
+    def result(self, index: int, tensor: tuple[str, int], waits: Iterable[str] = ()) -> None:
+        """Make a tensor of the body its result `index`, given once the nodes `waits` have run."""
+        dtype = self.graph.node(tensor[0]).output_dtypes[tensor[1]].base_dtype
+        self._add(f"retval_{index}", "_Retval", [tensor], {"T": dtype, "index": index}, [], waits)
+
+    def finish(self, must_run: Iterable[str] = ()) -> Function:
+        """The function. must_run: nodes that run whether or not a result depends on them, besides those with effects."""
+        effects = [node.name for node in self.graph.op_nodes() if node.is_stateful and node.op not in ("_Arg", "_Retval")]
+        name = self._source.functions.new_name(self._name)
+        return Function.from_graph(name, self.graph, self._types, [*effects, *must_run], unique=True)
+
+    def _add(
+        self,
+        name: str,
+        op: str,
+        inputs: Sequence[tuple[str, int]],
+        attrs: Mapping[str, Any],
+        shapes: Sequence[Shape],
+        waits: Iterable[str] = (),
+    ) -> str:
+        name = free_name(self.graph, f"{self._name}/{name}")  # no other body of the plan has it
+        return self.graph.add_node_op(name, op, inputs, attrs, control_inputs=waits, like=self._like, output_shapes=tuple(shapes)).name

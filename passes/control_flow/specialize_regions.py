@@ -1,0 +1,165 @@
+"""Bodies of loops and branches made ready to be lowered with the graph around them: copies for the shapes and constants of one use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.passes.analysis.shape_inference import Given, infer_shapes
+from tfjit.passes.canonicalize.canonicalize import simplify
+from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
+from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
+from tfjit.passes.canonicalize.fold_constants import fold_constants
+from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, passed_through
+from tfjit.passes.ir.pass_context import Pass, PassContext
+from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
+
+
+class _Unspecialized(Exception):
+    """A loop or branch keeps its functions; the text says why."""
+
+
+def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Give each While, If and Case whose inputs' shapes are known bodies of its own, and optimize them like any graph.
+
+    Before:  y = While(x<3,3>, cond, body)      After:  the same node, and `graph.graph["bodies"]["y"]` = (cond's graph, body's graph)
+    The graphs are those of a While's condition and body, of an If's branches for true and false, of a Case's branches by number. In them
+    the shapes of arguments are known, constants that reach them from outside are Const nodes, and what can be fused is.
+    Keeps: the graph; `lower` takes the bodies along or leaves the node to its kernel. Needs: `infer_shapes`, `inline_functions`.
+    """
+    nodes = [graph.node(name) for name in graph.topological_order() if graph.node(name).op in WHILES | IFS | CASES]
+    bodies: dict[str, tuple[DataflowGraph, ...]] = {}
+    for node in nodes:
+        try:
+            bodies[node.name] = tuple(_Specializer(graph, ctx, node).bodies())
+        except (_Unspecialized, OpError) as why:
+            ctx.log(node.name, f"{node.op} is left to its kernel: {why}")
+    graph.graph["bodies"] = bodies
+
+
+class _Specializer:
+    """One node's bodies."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> None:
+        self.graph, self.ctx, self.node = graph, ctx, node
+        skipped = 0 if node.op in WHILES else 1
+        self.inputs = graph.inputs(node.name)[skipped:]
+
+    def bodies(self) -> list[DataflowGraph]:
+        """The optimized bodies, in the order of the attrs."""
+        node, library = self.node, self.graph.functions
+        attrs = node.attrs
+        if node.op in WHILES:
+            cond, body = library.body(attrs["cond"]), library.body(attrs["body"])
+            constants = {k: value for k in sorted(passed_through(body.graph)) if (value := self._constant(k)) is not None}
+            return [self._body(cond, constants), self._body(body, constants)]
+        refs: tuple[FuncRef, ...]
+        refs = (attrs["then_branch"], attrs["else_branch"]) if node.op in IFS else tuple(attrs["branches"])
+        constants = {k: value for k in range(len(self.inputs)) if (value := self._constant(k)) is not None}
+        return [self._body(library.body(ref), constants) for ref in refs]
+
+    def _constant(self, k: int) -> np.ndarray | None:
+        src, slot = self.inputs[k]
+        value = constant(self.graph, self.ctx, src, slot)
+        return value if isinstance(value, np.ndarray) and value.dtype != object else None
+
+    def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
+        from tfjit.passes.fusion.fuse import fuse
+        from tfjit.passes.pipeline import compile_loops
+
+        given = []
+        for src, slot in self.inputs:
+            shape = tensor_shape(self.graph, src, slot)
+            given.append(Given(shape, self.ctx.handles.get((src, slot))))
+        for k, arg in function.args.items():
+            if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
+                src, slot = self.inputs[k]
+                raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
+        ctx = PassContext(options=replace(self.ctx.options, passes=None, partition_passes=None))
+        passes = (*BODY_PASSES, compile_loops, specialize_bodies, fuse)
+        body = specialized_body(function, given, constants, passes, ctx, self.node.assigned_device)
+        for _, name, text in ctx.messages:
+            self.ctx.log(f"{self.node.name}/{name}" if name else self.node.name, text)
+        return body
+
+
+# the reasons are those of the graph's own passes (pipeline.py)
+BODY_PASSES: Final[tuple[Pass, ...]] = (
+    infer_shapes,
+    simplify,
+    fold_constants,
+    simplify,
+    infer_shapes,
+    fold_constants,
+    drop_control_edges,
+    prune,
+    eliminate_common_subexpressions,
+    prune,
+)
+"""What is done to every body that is made ready for one use."""
+
+
+def specialized_body(
+    function: Function,
+    given: Sequence[Given],
+    constants: Mapping[int, np.ndarray],
+    passes: Sequence[Pass],
+    ctx: PassContext,
+    device: str = "",
+) -> DataflowGraph:
+    """A copy of a function's graph for one use, simplified; the function itself is not changed.
+
+    given: what is known of the arguments, by index. constants: values of arguments, by index; who takes one of those takes a Const.
+    passes: those that the session leaves out are left out here too; `ctx` gets what they say. device: of nodes that have none.
+    """
+    body = function.graph.copy()
+    body.graph.pop("bodies", None)
+    body.graph["given"] = {arg.name: given[k] for k, arg in function.args.items()}
+    for node in body.op_nodes():
+        if not node.assigned_device:
+            node.assigned_device = device
+    for k, arg in function.args.items():
+        if k in constants:
+            _replace_argument(body, body.node(arg.name), constants[k])
+    for run in passes:
+        if run.__name__ not in ctx.options.disabled:
+            ctx.current = run.__name__
+            run(body, ctx)
+    return body
+
+
+def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:
+    """Who takes an argument takes a constant, but for the results, where it shows that the argument stays as it is."""
+    k = arg.attrs["index"]
+    taken = [edge for edge in arg.out_edges if not edge.is_control]
+    returned = next((n for n in body.op_nodes() if n.op == "_Retval" and n.attrs["index"] == k), None)
+    if returned is not None:
+        edge = returned.in_edges[0]
+        source: Any = body.node(edge.src)
+        while source.op == "Identity":
+            source = body.node(body.inputs(source.name)[0][0])
+        if source is arg and edge.src != arg.name:
+            body.remove_edge(edge.src, edge.dst, edge.id)
+            body.add_data_edge(arg.name, 0, returned.name, 0)
+            taken = [edge for edge in arg.out_edges if not edge.is_control]
+    taken = [edge for edge in taken if returned is None or edge.dst != returned.name]
+    if not taken:
+        return
+    name = body.new_name(f"{arg.name}/value")
+    made = body.add_node_op(name, "Const", (), {"dtype": as_dtype(value.dtype), "value": value}, like=arg)
+    made.output_shapes = (value.shape,)
+    body.add_control_edge(SOURCE, made.name)
+    for edge in taken:
+        body.remove_edge(edge.src, edge.dst, edge.id)
+        body.add_data_edge(made.name, 0, edge.dst, edge.dst_input)
+
+
+__all__ = ["BODY_PASSES", "specialize_bodies", "specialized_body"]

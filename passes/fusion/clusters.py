@@ -1,0 +1,236 @@
+"""Groups under construction: which node is in which, and when two may become one without closing a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.passes.ir.dataflow_graph import CONTROL, SINK
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+
+MAX_MEMBERS: Final = 100
+"""Compiling takes about a millisecond an op on top of 90: larger groups cost more than they save."""
+_MAX_SCAN: Final = 64
+"""A node with more consumers than that is taken to have one outside any group, so that a huge fan-out stays linear."""
+_MAX_ROOTS: Final = 16
+"""A node that depends on more roots than that fuses with nothing."""
+# ops whose results are dead or late on their own: nodes are fused only when they hang on the same ones
+_ROOTS: Final = frozenset({
+    "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration",
+    "_Recv", "_HostRecv", "IteratorGetNext", "BarrierTakeMany", "PyFunc", "PyFuncStateless", "EagerPyFunc",
+})  # fmt: skip
+
+
+def is_root(op: str) -> bool:
+    """Whether an op decides that what follows it is dead, runs in another frame, or comes only when someone else has acted."""
+    return op in _ROOTS or "Dequeue" in op or "Unstage" in op
+
+
+class Draft:
+    """A group while the pass decides. A node alone is a draft of one member with kind "".
+
+    kind: template that will serve it; level: above the levels of all groups it takes anything from; space: the shape its loop
+    runs over (a name where it is unknown); anchor: the convolution, matmul or first reduction in it; axes: reduced dims of `space`;
+    waits: whether a member has control inputs; moves: whether one only renames positions. pending: member -> number of its
+    consumers outside; inputs: tensors taken from outside.
+    """
+
+    __slots__ = ("anchor", "axes", "inputs", "kind", "level", "members", "moves", "pending", "space", "waits")
+
+    def __init__(self, member: str, level: int) -> None:
+        self.members: list[str] = [member]
+        self.level = level
+        self.kind = ""
+        self.space: Any = None
+        self.anchor = ""
+        self.axes: tuple[int, ...] = ()
+        self.waits = False
+        self.moves = False
+        self.pending: dict[str, int] = {}
+        self.inputs: set[tuple[str, int]] = set()
+
+
+class Drafts:
+    """The partition of a graph's nodes into drafts.
+
+    Nodes are added in topological order. Level of a draft > level of every draft it depends on, so that equal or lower levels prove
+    that there is no path; a merge that cannot keep this with what was added so far is refused. That is sufficient, not necessary,
+    and needs no search.
+    """
+
+    def __init__(self, graph: DataflowGraph) -> None:
+        self.graph = graph
+        self.of: dict[str, Draft] = {}
+        self.position: dict[str, int] = {}
+        self.sources: dict[str, list[tuple[str, int]]] = {}
+        self.waits: dict[str, list[str]] = {}
+        self.successors: dict[str, set[str]] = {}
+        self.roots: dict[str, frozenset[tuple[str, int]]] = {}
+        self._root_ops = {node.name for node in graph.op_nodes() if is_root(node.op)}
+
+    def add(self, node: Node) -> Draft:
+        """Take the next node of the topological order as a draft of its own."""
+        name = node.name
+        graph = self.graph
+        sources = graph.inputs(name)
+        waits = graph.control_inputs(name)
+        self.position[name] = len(self.position)
+        self.sources[name] = sources
+        self.waits[name] = waits
+        level = 0
+        of = self.of
+        for src, _ in sources:
+            found = of.get(src)  # a NextIteration comes after its Merge
+            if found is not None and found.level >= level:
+                level = found.level + 1
+        for src in waits:
+            found = of.get(src)
+            if found is not None and found.level >= level:
+                level = found.level + 1
+        draft = Draft(name, level)
+        draft.waits = bool(waits)
+        draft.pending[name] = len(self.consumers_of(name))
+        draft.inputs.update(sources)
+        of[name] = draft
+        if self._root_ops:
+            self.roots[name] = self._roots_of(name)
+        return draft
+
+    def _roots_of(self, name: str) -> frozenset[tuple[str, int]]:
+        found: frozenset[tuple[str, int]] = frozenset()
+        for src, slot in [*self.sources[name], *((src, CONTROL) for src in self.waits[name])]:
+            below = frozenset({(src, slot)}) if src in self._root_ops else self.roots.get(src, frozenset())
+            if not below <= found:
+                found = found | below
+        return found if len(found) <= _MAX_ROOTS else frozenset({(name, CONTROL)})
+
+    def run_together(self, a: str, b: str) -> bool:
+        """Whether two nodes are alive or dead in the same runs and iterations, and wait for the same senders and queues."""
+        return not self._root_ops or self.roots[a] == self.roots[b]
+
+    def consumers_of(self, name: str) -> set[str]:
+        """Nodes that take a tensor from a node or wait for it."""
+        found = self.successors.get(name)
+        if found is None:
+            found = self.successors[name] = set(self.graph._succ[name])
+            found.discard(SINK)
+        return found
+
+    def producers(self, draft: Draft) -> Iterable[Draft]:
+        """Drafts that a draft takes something from, itself left out; some may come twice."""
+        of = self.of
+        for member in draft.members:
+            for src, _ in self.sources[member]:
+                found = of.get(src)
+                if found is not None and found is not draft:
+                    yield found
+            for src in self.waits[member]:
+                found = of.get(src)
+                if found is not None and found is not draft:
+                    yield found
+
+    def settled(self, producer: Draft, consumer: Draft) -> dict[str, int]:
+        """Members of a draft that the other one uses -> how many of its members do."""
+        found: dict[str, int] = {}
+        pending = producer.pending
+        for member in consumer.members:
+            before = {src for src, _ in self.sources[member]}
+            if self.waits[member]:
+                before.update(self.waits[member])
+            for src in before:
+                if src in pending:
+                    found[src] = found.get(src, 0) + 1
+        return found
+
+    def escapes(self, producer: Draft, consumer: Draft) -> bool:
+        """Whether anything but `consumer` uses or waits for members of a draft."""
+        settled = self.settled(producer, consumer)
+        return any(count > settled.get(member, 0) for member, count in producer.pending.items() if count)
+
+    def new_inputs(self, producer: Draft, consumer: Draft) -> set[tuple[str, int]]:
+        """Tensors that a draft takes from outside both, as far as the other does not take them."""
+        of = self.of
+        return {tensor for tensor in consumer.inputs - producer.inputs if of.get(tensor[0]) is not producer}
+
+    def pending_after(self, producer: Draft, consumer: Draft, settled: dict[str, int]) -> int:
+        """How many members of the union would have consumers outside it. settled: of the two."""
+        done = sum(1 for member, count in settled.items() if producer.pending[member] == count)
+        return len(producer.pending) + len(consumer.pending) - done
+
+    def _used_by_others(self, draft: Draft, inside: Draft) -> bool:
+        """Whether a node added so far, outside both drafts, depends on the first."""
+        for member in draft.members:
+            consumers = self.consumers_of(member)
+            if len(consumers) > _MAX_SCAN:
+                return True
+            for consumer in consumers:
+                found = self.of.get(consumer)
+                if found is not None and found is not draft and found is not inside:
+                    return True
+        return False
+
+    def merged_level(self, a: Draft, b: Draft) -> int | None:
+        """Level of the union of two drafts, or None when it is not proven to leave the graph of groups without a cycle."""
+        low, high = (a, b) if a.level <= b.level else (b, a)
+        if low.level == high.level:  # neither depends on the other: whatever either needs lies below both
+            return low.level
+        if self._needs_only_below(high, low):
+            return low.level
+        if not self._used_by_others(low, high):
+            return high.level
+        return None
+
+    def _needs_only_below(self, draft: Draft, low: Draft) -> bool:
+        """Whether all that a draft takes anything from, `low` and itself left out, is below `low`."""
+        level, of, sources, waits = low.level, self.of, self.sources, self.waits
+        for member in draft.members:
+            for src, _ in sources[member]:
+                found = of.get(src)
+                if found is not None and found.level >= level and found is not draft and found is not low:
+                    return False
+            for src in waits[member]:
+                found = of.get(src)
+                if found is not None and found.level >= level and found is not draft and found is not low:
+                    return False
+        return True
+
+    def delays_nothing(self, producer: Draft, consumer: Draft) -> bool:
+        """Whether the union of a draft and one that uses its values waits for no control input that a result needed elsewhere does
+        not wait for today, directly or through the values it takes.
+        """
+        before, after = (frozenset(self._outer_waits(x, y)) for x, y in ((producer, consumer), (consumer, producer)))
+        if after - before and self.escapes(producer, consumer):
+            return False
+        # a lone consumer takes a value of the producer and so waits for all that the value waits for
+        return len(consumer.members) == 1 or not (before - after and self.escapes(consumer, producer))
+
+    def _outer_waits(self, draft: Draft, other: Draft) -> Iterable[str]:
+        for member in draft.members:
+            for src in self.waits[member]:
+                found = self.of.get(src)
+                if found is not draft and found is not other:
+                    yield src
+
+    def merge(self, a: Draft, b: Draft, level: int, settled: dict[str, int]) -> Draft:
+        """Make one draft of a draft and one that uses its values; the larger one's object stays and takes the members of the other.
+
+        settled: of the two.
+        """
+        for src, count in settled.items():
+            a.pending[src] -= count
+            if not a.pending[src]:
+                del a.pending[src]
+        inputs = a.inputs
+        inputs |= self.new_inputs(a, b)
+        big, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
+        big.pending.update(small.pending)
+        big.inputs = inputs
+        for member in small.members:
+            self.of[member] = big
+        big.members += small.members
+        big.level = level
+        big.waits = a.waits or b.waits
+        big.moves = a.moves or b.moves
+        return big

@@ -1,0 +1,318 @@
+"""Fusion: nodes that one kernel computes become one `_Fused` node."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.registry import Unsupported
+from tfjit.passes.fusion.clusters import MAX_MEMBERS, Draft, Drafts
+from tfjit.passes.fusion.fold_padding import absorb_padding
+from tfjit.passes.fusion.fused_group_builder import GroupMaker
+from tfjit.passes.fusion.match_attention import find_attention, may_hold_attention
+from tfjit.passes.fusion.match_pool_gradient import find_pool_gradients, may_hold_pool_gradient
+from tfjit.passes.fusion.rematerialize import Chosen, copy_cheap_values
+from tfjit.passes.fusion.roles import ANCHOR_KINDS, RoleFinder
+from tfjit.passes.ir.dataflow_graph import SINK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tfjit.kernels.ir.fused_group import FusedGroup
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.ir.pass_context import PassContext
+
+    Finder = Callable[[DataflowGraph, Drafts, GroupMaker, PassContext], list[tuple[str, list[str]]]]
+    """Finds (anchor, members in order) of every group of a fixed form."""
+
+MAX_OUTPUTS: Final = 12
+MAX_INPUTS: Final = 24
+"""Pointers a loop holds in registers or near; more would be reloaded in every iteration."""
+SHARED_ELEMENTS: Final = 1 << 14
+"""From this size on, reading a tensor once instead of twice is worth a kernel of its own."""
+PIECEWISE: Final = frozenset({"BiasAdd", "Add", "AddV2"})
+"""Sums that a loop takes along which reads them in pieces."""
+_MAX_SIBLINGS: Final = 8
+_REPEAT_LIMIT: Final = 16
+"""A smaller value is computed again for each element of a loop at most so many times as often."""
+
+
+def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Replace groups of nodes by `_Fused` nodes, whose attr `group` is a `kernels.group.FusedGroup`.
+
+    Before:  x -> Conv2D -> BiasAdd -> Relu -> y (fetched)      After:  x -> _Fused(conv2d) -> y
+    What fuses: zero padding into the convolution it feeds; the two products of an attention with the softmax between them;
+    the gradient of maximum pooling with those of the ReLU and the bias before it;
+    elementwise nodes with a matmul or convolution before them, with the reduction they feed, with reductions along the same rows
+    (softmax, layer norm), with each other; reductions of one tensor over the same axes, a variance with its mean among them.
+    Keeps: every value that anything outside a group uses (it becomes an output of the group), control edges (the group waits for what
+    its members waited for), dead-ness, and the order of side effects: only stateless nodes fuse. A group takes the name and place of
+    its last member, and the origin of all.
+    Needs: one device a graph, and `infer_shapes` for all but chains of one unknown shape.
+    """
+    absorb_padding(graph, ctx)
+    if may_hold_attention(graph):
+        _Fuser(graph, ctx).rewrite_found("attention", find_attention)
+    if may_hold_pool_gradient(graph):
+        _Fuser(graph, ctx).rewrite_found("pool_gradient", find_pool_gradients)
+    fuser = _Fuser(graph, ctx)
+    for name in graph.topological_order():
+        fuser.add(graph.node(name))
+    fuser.rewrite()
+
+
+class _Refused(Exception):
+    """Two drafts stay apart; the text says why."""
+
+
+class _Fuser:
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.graph = graph
+        self.ctx = ctx
+        self.drafts = Drafts(graph)
+        self.roles = RoleFinder(graph, ctx)
+        self.maker = GroupMaker(graph, self.drafts, self.roles)
+
+    # ---- deciding
+
+    def add(self, node: Node) -> None:
+        """Take the next node of the topological order and let it join what it can."""
+        draft = self.drafts.add(node)
+        role = self.roles.find(node)
+        if role is None:
+            return
+        draft.kind = role.kind
+        draft.space = role.space
+        draft.axes = role.axes
+        draft.moves = self.roles.is_view(node.name)
+        draft.anchor = node.name if role.kind != "loop" else ""
+        tried: list[Draft] = []
+        for src, _ in self.drafts.sources[node.name]:
+            found = self.drafts.of.get(src)
+            if found is not None and found.kind and found is not draft and found not in tried:
+                tried.append(found)
+        if self._is_read_in_pieces(node):
+            tried = [found for found in tried if found.kind not in ANCHOR_KINDS]
+        tried.sort(key=lambda d: (d.kind in ANCHOR_KINDS, d.level), reverse=True)
+        for producer in tried:
+            self._attempt(self.drafts.of[producer.members[0]], node)
+        if role.kind == "reduce":  # the mean that squared distances were taken from
+            current = self.drafts.of[node.name]
+            for name in sorted({p.members[0] for p in self.drafts.producers(current) if p.kind == "reduce" and p.axes == current.axes}):
+                self._attempt(self.drafts.of[name], node)
+        self._join_siblings(node)
+
+    def _is_read_in_pieces(self, node: Node) -> bool:
+        """Whether all that takes a value are slices for elementwise nodes, as of a recurrent cell's gates: a loop over them has it at hand,
+        where a product's epilogue would read and write the whole once more."""
+        if node.op not in PIECEWISE:
+            return False
+        slices = [self.graph.node(name) for name in self.drafts.consumers_of(node.name)]
+        if not slices or any(slice_.op not in ("Split", "SplitV") for slice_ in slices):
+            return False
+        takers = [self.roles.find(self.graph.node(name)) for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        names = [name for slice_ in slices for name in self.drafts.consumers_of(slice_.name)]
+        return all(role is not None and role.kind == "loop" for role in takers) and not any(map(self.roles.is_view, names))
+
+    def _attempt(self, other: Draft, node: Node, siblings: bool = False) -> None:
+        """Let the node's draft and another become one, or log why not."""
+        current = self.drafts.of[node.name]
+        if other is current:
+            return
+        try:
+            self._join(other, current, node, siblings)
+        except (_Refused, Unsupported) as refused:
+            if not siblings:
+                self.ctx.log(node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}")
+
+    def _join_siblings(self, node: Node) -> None:
+        """Let loops and rows that read the same large tensor read it together, and reductions over the same axes of it."""
+        drafts = self.drafts
+        draft = drafts.of[node.name]
+        if draft.kind not in ("loop", "rows", "reduce") or self.roles.is_view(node.name):
+            return
+        for src, slot in sorted(draft.inputs) if draft.kind == "reduce" else drafts.sources[node.name]:
+            shape = self.roles.shape(src, slot)
+            if shape is None or prod(shape) < SHARED_ELEMENTS or len(drafts.consumers_of(src)) > _MAX_SIBLINGS:
+                continue
+            for consumer in sorted(drafts.consumers_of(src), key=lambda name: drafts.position.get(name, -1)):
+                other = drafts.of.get(consumer)
+                current = drafts.of[node.name]
+                if other is None or other is current or other.space != current.space or (src, slot) not in other.inputs:
+                    continue
+                if "reduce" in (other.kind, current.kind) and (other.kind != current.kind or other.axes != current.axes):
+                    continue
+                if other.kind in ("loop", "rows", "reduce") and not (other.waits or current.waits):
+                    self._attempt(other, node, siblings=True)
+
+    def _join(self, producer: Draft, consumer: Draft, node: Node, siblings: bool) -> None:
+        """Merge two drafts, or say why not by raising _Refused or Unsupported."""
+        drafts = self.drafts
+        size = len(producer.members) + len(consumer.members)
+        if size > MAX_MEMBERS:
+            raise _Refused(f"a group has at most {MAX_MEMBERS} nodes")
+        kind = _joined_kind(producer.kind, consumer.kind)
+        if kind is None:
+            raise _Refused(f"a {producer.kind} group takes no {consumer.kind} group after it")
+        first = self.graph.node(producer.members[0])
+        if first.assigned_device != node.assigned_device:
+            raise _Refused("it is on another device")
+        if not drafts.run_together(producer.members[0], node.name):
+            raise _Refused("one of them may be dead, or wait for a sender, without the other")
+        if (producer.waits or consumer.waits) and not drafts.delays_nothing(producer, consumer):
+            raise _Refused("a result that is needed elsewhere would wait for a control input")
+        level = drafts.merged_level(producer, consumer)
+        if level is None:
+            raise _Refused("a path may lead out of the group and back")
+        space = self._space(producer, consumer, kind)
+        head = producer if kind == producer.kind and kind != "loop" else consumer
+        anchor, axes = head.anchor, head.axes
+        plain = kind == "loop" and producer.space == consumer.space and not producer.moves and not consumer.moves
+        settled = drafts.settled(producer, consumer)
+        if drafts.pending_after(producer, consumer, settled) > MAX_OUTPUTS:
+            raise _Refused(f"more than {MAX_OUTPUTS} results are needed outside")
+        if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
+            raise _Refused(f"more than {MAX_INPUTS} inputs")
+        if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
+            plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
+        moves = kind != "loop" and (producer.moves or consumer.moves)
+        if moves and any(self.roles.is_loops_own(m) for m in (*producer.members, *consumer.members)):
+            raise _Refused(f"a {kind} group does not read through slices or a transpose of the inner dim")
+        if not plain:
+            self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
+        merged = drafts.merge(producer, consumer, level, settled)
+        merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
+        why = " that reads the same" if siblings else ""
+        self.ctx.log(node.name, f"joins {anchor or merged.members[0]}: {kind} group of {size}{why}")
+
+    def _space(self, producer: Draft, consumer: Draft, kind: str) -> object:
+        if kind != "loop":
+            return producer.space if kind == producer.kind else consumer.space
+        if producer.space == consumer.space:
+            return consumer.space
+        small, large = self.roles.elements(producer.space), self.roles.elements(consumer.space)
+        if small is None or large is None:
+            raise _Refused("shapes are not known to agree")
+        if small == large or all(self.roles.is_view(m) for m in producer.members):  # a reshape lies between them, or nothing is computed
+            return consumer.space
+        if self.drafts.escapes(producer, consumer):
+            raise _Refused(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
+        if 1 < small < large and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
+            raise _Refused(f"its values of shape {producer.space} would be computed again for {consumer.space}")
+        return consumer.space
+
+    # ---- doing
+
+    def rewrite(self) -> None:
+        """Put `_Fused` nodes in place of the drafts that are worth it."""
+        chosen = self._chosen()
+        unneeded = copy_cheap_values(chosen, self.drafts, self.roles, self.maker, self.ctx)
+        self._put(chosen, unneeded)
+
+    def rewrite_found(self, kind: str, find: Finder) -> None:
+        """Put `_Fused` nodes in place of what a search finds in the graph: groups whose form is fixed."""
+        for name in self.graph.topological_order():
+            self.drafts.add(self.graph.node(name))
+        found = find(self.graph, self.drafts, self.maker, self.ctx)
+        self._put([Chosen(kind, anchor, members) for anchor, members in found], [])
+
+    def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
+        made = []
+        for group in chosen:  # all before the first is put in: making a group looks at the graph as it was
+            made.append((group, *self.maker.make(group.members, group.kind, group.anchor, copies=group.copies, given=group.given)))
+        for group, fused_group, outputs in made:
+            self._replace(group, fused_group, outputs)
+        for name in unneeded:
+            self.graph.remove_op(name)
+        if chosen:
+            self.graph.tie_ends()
+
+    def _chosen(self) -> list[Chosen]:
+        """The drafts that make a group, with their members in order."""
+        seen: set[int] = set()
+        found: list[Chosen] = []
+        for name in sorted(self.drafts.position, key=self.drafts.position.__getitem__):
+            draft = self.drafts.of[name]
+            drops = self._drops_results(draft)
+            if id(draft) in seen or (len(draft.members) < 2 and not drops):
+                continue
+            seen.add(id(draft))
+            members = self._trimmed(draft)
+            if all(map(self.roles.is_view, members)) or (len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops):
+                self.ctx.log(draft.members[-1], "stays alone: the rest of its group only renames positions")
+                continue
+            try:
+                if draft.moves or draft.kind != "loop":  # trimming may have changed what the template sees
+                    self.maker.check(self.maker.make(members, draft.kind, draft.anchor, trial=True)[0])
+            except Unsupported as refused:
+                self.ctx.log(members[-1], f"group given up: {refused}")
+                continue
+            found.append(Chosen(draft.kind, draft.anchor, members))
+        return found
+
+    def _drops_results(self, draft: Draft) -> bool:
+        """Whether a draft is one node with a large result that nobody takes, which a group need not write: a loss without its gradient."""
+        if draft.kind != "rows" or len(draft.members) > 1:
+            return False
+        slots = range(len(self.graph.node(draft.members[0]).output_dtypes))
+        return 0 < sum(1 for k in slots if self.graph.consumers(draft.members[0], k)) < len(slots)
+
+    def _trimmed(self, draft: Draft) -> list[str]:
+        """The members without reshapes and identities at either end, which cost nothing where they are."""
+        members = sorted(draft.members, key=self.drafts.position.__getitem__)
+        inside = set(members)
+        for name in reversed(members):
+            if self.roles.is_free(name) and not (self.drafts.consumers_of(name) & inside):
+                inside.discard(name)
+        for name in members:
+            before = {src for src, _ in self.drafts.sources[name]}.union(self.drafts.waits[name])
+            if name in inside and self.roles.is_free(name) and not before & inside:
+                inside.discard(name)
+        if draft.anchor and draft.anchor not in inside:
+            return []
+        return [m for m in members if m in inside]
+
+    def _replace(self, chosen: Chosen, group: FusedGroup, outputs: list[tuple[str, int]]) -> None:
+        graph = self.graph
+        members = chosen.members
+        inside = set(members)
+        inputs = self.maker.external_inputs({*members, *chosen.copies}, chosen.anchor)
+        waits = [src for m in members for src in graph.control_inputs(m) if src not in inside]
+        uses = [(k, dst, slot) for k, (m, out) in enumerate(outputs) for dst, slot in graph.consumers(m, out) if dst not in inside]
+        leaving = [m for m in members if not graph._succ[m].keys() <= inside]  # what is only taken inside gives nothing to follow
+        followers = [dst for m in leaving for dst in graph.control_consumers(m) if dst not in inside]
+        to_sink = any(SINK in graph._succ[m] for m in leaving)
+        last = graph.node(members[-1])
+        origin = tuple(dict.fromkeys(user for m in members for user in graph.node(m).origin))
+        shapes = tuple(graph.node(m).output_shapes[out] for m, out in outputs)
+        device, assigned = last.device, last.assigned_device
+        for m in members:
+            graph.remove_op(m)
+        made = graph.add_node_op(
+            last.name,
+            "_Fused",
+            inputs,
+            {"group": group},
+            control_inputs=dict.fromkeys(waits),
+            device=device,
+            assigned_device=assigned,
+            origin=origin,
+            output_shapes=shapes,
+        )
+        for k, dst, slot in uses:
+            graph.add_data_edge(made.name, k, dst, slot)
+        for dst in dict.fromkeys(followers):
+            graph.add_control_edge(made.name, dst)
+        if to_sink:
+            graph.add_control_edge(made.name, SINK)
+        self.maker.renamed({(m, out): (made.name, k) for k, (m, out) in enumerate(outputs)})
+        self.ctx.log(made.name, group.reason)
+
+
+def _joined_kind(producer: str, consumer: str) -> str | None:
+    """Kind of the union of a group and one that uses its values, None where no template computes both."""
+    if producer == "loop":
+        return consumer  # into an epilogue too, when what it gives is an operand there
+    if consumer == "loop":
+        return producer
+    return producer if producer == consumer and producer in ("rows", "reduce") else None

@@ -1,0 +1,243 @@
+"""From the names of a draft's members to the FusedGroup that a kernel builder takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.scalar import elementwise
+from tfjit.kernels.cpu import fused
+from tfjit.kernels.cpu.template import cost_model
+from tfjit.kernels.cpu.template.region import BIAS, PARAMETERS, is_view
+from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.ir.scalar_program import Program
+from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
+from tfjit.passes.fusion.roles import ANCHOR_KINDS, REDUCTIONS
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.roles import RoleFinder
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+
+# op types whose inputs of those numbers say what to do, and become part of the group where their values are known
+_PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(REDUCTIONS, (1,))}
+_REPEATED_NS: Final = 0.25
+"""What a loop may spend per element on computing values again: reading them back from memory takes about as long."""
+UNKNOWN: Final = -1
+"""Size of a dim that is not known when the group is made; the builder gets the group again with the sizes of a run."""
+
+
+class GroupMaker:
+    """Builds groups; specs of nodes are made once."""
+
+    anchor_kinds = ANCHOR_KINDS
+
+    def __init__(self, graph: DataflowGraph, drafts: Drafts, roles: RoleFinder) -> None:
+        self.graph = graph
+        self.drafts = drafts
+        self.roles = roles
+        self._specs: dict[str, NodeSpec] = {}
+        self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
+        self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def tensor(self, name: str, slot: int) -> TensorSpec:
+        """dtype and shape of a tensor; unknown sizes stand as UNKNOWN."""
+        node = self.graph.node(name)
+        shape = node.output_shapes[slot]
+        dtype = node.output_dtypes[slot]._base
+        found = self._tensors.get((dtype, shape))
+        if found is None:
+            sizes = (UNKNOWN,) if shape is None else tuple(UNKNOWN if n is None else n for n in shape)
+            found = self._tensors[dtype, shape] = TensorSpec(dtype, sizes)
+        return found
+
+    def spec(self, name: str) -> NodeSpec:
+        """The NodeSpec of a node that is still in the graph."""
+        found = self._specs.get(name)
+        if found is None:
+            node = self.graph.node(name)
+            inputs = tuple([self.tensor(src, slot) for src, slot in self.drafts.sources[name]])
+            outputs = tuple([self.tensor(name, k) for k in range(len(node.output_dtypes))])
+            found = self._specs[name] = NodeSpec(name, node.op, node.attrs, inputs, outputs, self._parameters(name))
+        return found
+
+    def _parameters(self, name: str) -> dict[int, np.ndarray]:
+        op = self.graph.node(name).op
+        if op not in _PARAMETERS:
+            return {}
+        sources = self.drafts.sources[name]
+        slots = [slot for slot in _PARAMETERS[op] if slot < len(sources)]
+        values = {slot: self.roles.value(*sources[slot]) for slot in slots}
+        return {slot: value for slot, value in values.items() if value is not None}
+
+    def make(
+        self,
+        members: Sequence[str],
+        kind: str,
+        anchor: str,
+        trial: bool = False,
+        copies: Sequence[str] = (),
+        given: Collection[str] = (),
+    ) -> tuple[FusedGroup, list[tuple[str, int]]]:
+        """The group of these members and, for each of its outputs, the (node, slot) it is.
+
+        trial: without reason and costs. copies: nodes of other groups that this one computes too; given: members that are no results
+        any more.
+        """
+        ordered = sorted({*members, *copies}, key=self.drafts.position.__getitem__)
+        hidden = {*given, *copies} - (set(members) - set(given))
+        inside = {name: k for k, name in enumerate(ordered)}
+        for name in ordered:
+            self.spec(name)
+        constants: list[np.ndarray] = []
+        wiring: list[Member] = []
+        inputs, numbers = self._inputs(ordered, inside, anchor)
+        for name in ordered:
+            breathe()
+            spec = self._specs[name]
+            refs: list[Ref] = []
+            for k, (src, slot) in enumerate(self.drafts.sources[name]):
+                if src in inside:
+                    refs.append(Ref(inside[src], slot))
+                elif k in spec.constants:
+                    refs.append(Ref(CONSTANT, len(constants)))
+                    constants.append(spec.constants[k])
+                else:
+                    refs.append(Ref(INPUT, numbers[src, slot]))
+            wiring.append(Member(spec, tuple(refs)))
+        outputs = self._outputs(ordered, inside, hidden)
+        specs = tuple(spec for _, spec in inputs)
+        refs_out = tuple(Ref(inside[name], slot) for name, slot in outputs)
+        group = FusedGroup(kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0))
+        return group if trial else _described(group), outputs
+
+    def _inputs(
+        self, ordered: Sequence[str], inside: dict[str, int], anchor: str
+    ) -> tuple[list[tuple[tuple[str, int], TensorSpec]], dict[tuple[str, int], int]]:
+        """External inputs in the order of the group: those of the anchor first, then by first use."""
+        found: list[tuple[tuple[str, int], TensorSpec]] = []
+        numbers: dict[tuple[str, int], int] = {}
+        for name in ([anchor] if anchor in inside else []) + list(ordered):
+            spec = self._specs[name]
+            for k, source in enumerate(self.drafts.sources[name]):
+                if source[0] not in inside and k not in spec.constants and source not in numbers:
+                    numbers[source] = len(found)
+                    found.append((source, spec.inputs[k]))
+        return found, numbers
+
+    def external_inputs(self, members: Collection[str], anchor: str) -> list[tuple[str, int]]:
+        """Where the inputs of a group come from now, other groups being already replaced."""
+        ordered = sorted(members, key=self.drafts.position.__getitem__)
+        inputs, _ = self._inputs(ordered, {name: k for k, name in enumerate(ordered)}, anchor)
+        return [self._renamed.get(source, source) for source, _ in inputs]
+
+    def renamed(self, names: dict[tuple[str, int], tuple[str, int]]) -> None:
+        """Tensors that have another name now, because their group was put into the graph."""
+        self._renamed.update(names)
+
+    def _outputs(self, ordered: Sequence[str], inside: dict[str, int], hidden: Collection[str]) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for name in ordered:
+            if name in hidden:
+                continue
+            consumers = self.drafts.consumers_of(name)
+            if consumers and consumers <= inside.keys():
+                continue
+            used = {
+                data["src_output"]
+                for consumer in consumers
+                if consumer not in inside and self.graph.has_node(name)
+                for data in self.graph.get_edge_data(name, consumer, default={}).values()
+                if data["src_output"] >= 0
+            }
+            found += [(name, slot) for slot in sorted(used)]
+        if not found:  # nobody takes a tensor: the last member was a target
+            found.append((ordered[-1], 0))
+        return found
+
+    def suits_epilogue(self, name: str, producer: set[str] | Sequence[str], space: Sequence[int]) -> bool:
+        """Whether a node's operands plainly have forms that an epilogue over products of shape `space` reads; False when it takes a
+        closer look to tell.
+        """
+        spec = self.spec(name)
+        if spec.outputs[0].shape != tuple(space) or spec.op == "Select" or spec.attrs.get("data_format") in (b"NCHW", "NCHW"):
+            return False
+        inside = set(producer)
+        for (src, _), tensor in zip(self.drafts.sources[name], spec.inputs):
+            shape = tensor.shape
+            plain = shape == tuple(space) or (src not in inside and (tensor.size == 1 or shape == tuple(space[-1:])))
+            if not plain or (spec.op in BIAS and shape != tuple(space) and shape != tuple(space[-1:])):
+                return False
+        return elementwise.lookup(spec.op) is not None or spec.op in BIAS
+
+    def check(self, group: FusedGroup) -> None:
+        """Raise Unsupported where the template of the group's kind does not take it."""
+        if group.kind in ANCHOR_KINDS:
+            fused.epilogue_of(group)
+        elif group.kind == "attention":
+            from tfjit.kernels.cpu.gemm.attention import attention_call
+
+            attention_call(group)
+        elif group.kind == "pool_gradient":
+            from tfjit.kernels.cpu.conv.max_pool_grad import pool_gradient_call
+
+            pool_gradient_call(group)
+        elif group.kind == "rows":
+            from tfjit.kernels.cpu.reduction.row_program import row_program
+
+            row_program(group)
+        elif group.kind == "reduce":
+            from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
+
+            reduce_plan(group)
+        else:
+            from tfjit.kernels.cpu.elementwise.loop import region_of
+
+            _check_repetition(group, region_of(group).program)
+
+
+def _check_repetition(group: FusedGroup, program: Program) -> None:
+    """Raise Unsupported where a loop computes much more than its members do one by one: values that it needs at several places."""
+    once = sum(cost_model.op_ns(m.spec.op, m.spec.outputs[0].dtype.size) for m in group.members if not is_view(m.spec.op))
+    if cost_model.program_ns(program) > once + _REPEATED_NS:
+        raise Unsupported("it would compute dear values for every place that needs them")
+
+
+def _described(group: FusedGroup) -> FusedGroup:
+    """The group with its reason and its predicted traffic and work."""
+    tensors = [*group.inputs, *(group.tensor(ref) for ref in group.outputs)]
+    moved = sum(max(t.nbytes, 0) for t in tensors)
+    alone = sum(max(t.nbytes, 0) for m in group.members for t in (*m.spec.inputs, *m.spec.outputs))
+    flops = sum(max(m.spec.outputs[0].size, 0) for m in group.members)
+    anchor = group.members[group.anchor].spec
+    flops += sum(anchor_flops(m.spec) for m in group.members) if group.kind == "attention" else anchor_flops(anchor)
+    rest = len(group.members) - 1
+    nodes = "node" if rest == 1 else "nodes"
+    reasons = {
+        "loop": f"{rest + 1} elementwise nodes in one loop",
+        "rows": f"{rest + 1} nodes along the same rows, one pass while a row is in cache",
+        "attention": f"{rest + 1} nodes of an attention, whose scores stay in cache",
+        "pool_gradient": f"{rest} {nodes} after {anchor.op} {anchor.name} in the same pass",
+        "reduce": f"{rest} more {nodes} in the loops of {anchor.op} {anchor.name}",
+    }
+    reason = reasons.get(group.kind, f"{rest} {nodes} after {anchor.op} {anchor.name} while its result is in cache")
+    return FusedGroup(group.kind, group.members, group.inputs, group.outputs, group.constants, reason, moved, alone, flops, group._anchor)
+
+
+def anchor_flops(spec: NodeSpec) -> int:
+    """Multiplications and additions of a matmul or convolution; 0 for anything else."""
+    if spec.op not in fused.ANCHORS:
+        return 0
+    weights, result = spec.inputs[1].shape, spec.outputs[0]
+    if spec.op == "Conv2D":
+        return 2 * result.size * prod(weights[:3])
+    if spec.op == "DepthwiseConv2dNative":
+        return 2 * result.size * prod(weights[:2])
+    transposed = spec.attrs.get("transpose_b", spec.attrs.get("adj_y", False))
+    return 2 * result.size * weights[-1 if transposed else -2]

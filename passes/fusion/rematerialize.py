@@ -1,0 +1,167 @@
+"""Cheap values that several groups need are computed in each of them instead of being written by one and read by the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.registry import Unsupported
+from tfjit.passes.fusion.clusters import MAX_MEMBERS
+
+if TYPE_CHECKING:
+    from tfjit.passes.fusion.clusters import Drafts
+    from tfjit.passes.fusion.fused_group_builder import GroupMaker
+    from tfjit.passes.fusion.roles import RoleFinder
+    from tfjit.passes.ir.pass_context import PassContext
+
+MAX_COPIED: Final = 4
+"""Nodes that are computed again for one value."""
+_MAX_CONSUMERS: Final = 8
+_SMALL_BYTES: Final = 4096
+"""An operand up to that size counts as free: it stays in the first-level cache."""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """A group that will be made. members: its own nodes, in order; copies: nodes of other groups that it computes again; given:
+    its own nodes that no longer are results, because whoever needs them computes them.
+    """
+
+    kind: str
+    anchor: str
+    members: list[str]
+    copies: list[str] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+
+def copy_cheap_values(chosen: list[Chosen], drafts: Drafts, roles: RoleFinder, maker: GroupMaker, ctx: PassContext) -> list[str]:
+    """Let groups compute cheap results of others themselves, where nobody else needs those and no more is read than before.
+
+    Changes the groups in place and drops those that are left with one node. Returns the nodes that nobody needs any more, consumers
+    first.
+    """
+    group_of = {name: group for group in chosen for name in group.members}
+    readers: dict[str, list[Chosen]] = {}  # groups that read a value for what they compute again
+    unneeded: list[str] = []
+    # late values first: what a copied node needs may then be copied along with it
+    for name in sorted(drafts.position, key=drafts.position.__getitem__, reverse=True):
+        home = group_of.get(name)
+        takers = _takers(name, home, group_of, drafts)
+        if not takers or roles.is_free(name) or (home is not None and name == home.members[-1]):
+            continue
+        takers += [taker for taker in readers.get(name, ()) if taker is not home and taker not in takers]
+        copied = _chain(name, home, drafts, roles)
+        if not copied or not all(_may_take(taker, name, copied, drafts, roles, maker) for taker in takers):
+            continue
+        if not all(_is_plain(taker, copied, drafts, roles) or _fits(taker, copied, maker) for taker in takers):
+            continue
+        for taker in takers:
+            taker.copies += [node for node in copied if node not in taker.copies]
+            inside = {*taker.members, *taker.copies}
+            for node in copied:
+                for src, _ in drafts.sources[node]:
+                    if src not in inside:
+                        readers.setdefault(src, []).append(taker)
+            ctx.log(name, f"computed again in the group of {taker.members[-1]}, which reads no more for it")
+        if home is None:
+            unneeded.append(name)
+        else:
+            home.given.add(name)
+    for group in [g for g in chosen if g.given]:
+        unneeded += _drop_dead(group, drafts)
+        if len(group.members) < 2 and not group.copies:
+            chosen.remove(group)
+    return sorted(unneeded, key=drafts.position.__getitem__, reverse=True)
+
+
+def _takers(name: str, home: Chosen | None, group_of: Mapping[str, Chosen], drafts: Drafts) -> list[Chosen]:
+    """The other groups that take a node's value; empty when anything else needs it, or only waits for it."""
+    consumers = drafts.consumers_of(name)
+    if len(consumers) > _MAX_CONSUMERS:
+        return []
+    found: list[Chosen] = []
+    for consumer in consumers:
+        taker = group_of.get(consumer)
+        if taker is None or all(src != name for src, _ in drafts.sources[consumer]):
+            return []
+        if taker is not home and taker not in found:
+            found.append(taker)
+    return found
+
+
+def _drop_dead(group: Chosen, drafts: Drafts) -> list[str]:
+    """Take out the members that no result of the group needs any more."""
+    inside = set(group.members)
+    live: set[str] = set()
+    for name in reversed(group.members):
+        consumers = drafts.consumers_of(name)
+        if consumers & live or not consumers or (name not in group.given and not consumers <= inside):
+            live.add(name)
+    dead = [name for name in group.members if name not in live]
+    group.members = [name for name in group.members if name in live]
+    return dead
+
+
+def _chain(name: str, home: Chosen | None, drafts: Drafts, roles: RoleFinder) -> list[str]:
+    """The node and what it needs from inside its group, in order; empty when that is too much, not cheap, or waits for something."""
+    found: list[str] = []
+    stack = [name]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        role = roles.find(drafts.graph.node(node))
+        if role is None or role.kind != "loop" or not roles.is_cheap(node) or drafts.waits[node] or len(found) == MAX_COPIED:
+            return []
+        found.append(node)
+        if home is not None:
+            stack += [src for src, _ in drafts.sources[node] if src in home.members]
+    return sorted(found, key=drafts.position.__getitem__)
+
+
+def _may_take(taker: Chosen, name: str, copied: Sequence[str], drafts: Drafts, roles: RoleFinder, maker: GroupMaker) -> bool:
+    """Whether a group is in a place to compute the value itself and reads at most as many large operands as now."""
+    if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
+        return False
+    members = [*taker.members, *taker.copies]
+    if not all(drafts.run_together(node, taker.members[-1]) for node in copied):
+        return False
+    # what the copied nodes read from outside is all that the group could read more than now
+    if _large_inputs(copied, drafts, roles):
+        now = _large_inputs(members, drafts, roles)
+        then = _large_inputs([*members, *copied], drafts, roles)
+        if then > now:
+            return False
+    # a matmul or convolution reads its operands from memory
+    return not (taker.anchor and any(src == name for src, _ in drafts.sources[taker.anchor]) and taker.kind in maker.anchor_kinds)
+
+
+def _is_plain(taker: Chosen, copied: Sequence[str], drafts: Drafts, roles: RoleFinder) -> bool:
+    """Whether a loop only gets more of what it does at each place, which its template takes as it takes the rest."""
+    into = drafts.of[taker.members[-1]]
+    if taker.kind != "loop" or into.moves or any(drafts.of[node].moves for node in taker.copies):
+        return False
+    return all((role := roles.find(drafts.graph.node(node))) is not None and role.space == into.space for node in copied)
+
+
+def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
+    """Whether the template of a group takes it with those nodes."""
+    try:
+        group, _ = maker.make(taker.members, taker.kind, taker.anchor, trial=True, copies=[*taker.copies, *copied], given=taker.given)
+        maker.check(group)
+    except Unsupported:
+        return False
+    return True
+
+
+def _large_inputs(members: Sequence[str], drafts: Drafts, roles: RoleFinder) -> int:
+    """Bytes of the operands from outside that do not stay in the nearest cache anyway."""
+    inside = set(members)
+    total = 0
+    for src, slot in {source for member in members for source in drafts.sources[member] if source[0] not in inside}:
+        shape = roles.shape(src, slot)
+        size = prod(shape) * drafts.graph.node(src).output_dtypes[slot].size if shape is not None else 1 << 40
+        total += size if size > _SMALL_BYTES else 0
+    return total

@@ -1,0 +1,184 @@
+"""What part a node can play in a fused group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework.scalar import elementwise
+from tfjit.kernels.cpu.fused import ANCHORS
+from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, is_row_reduction
+from tfjit.kernels.cpu.template import cost_model, typed_pointers
+from tfjit.kernels.cpu.template.region import BIAS, FORWARDING, MOVING, PARAMETERS, RESHAPING, SLICING
+from tfjit.passes.analysis.constant_evaluation import constant_value
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.ir.pass_context import PassContext
+
+MAX_PARTS: Final = 8
+"""A node that cuts its input into more parts stays a kernel of its own."""
+ANCHOR_KINDS: Final = frozenset(ANCHORS.values())
+REDUCTIONS: Final = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """kind: of the group the node alone would make. space: the shape its loop runs over, a name where it is unknown. axes: reduced dims."""
+
+    kind: str
+    space: Any
+    axes: tuple[int, ...] = ()
+
+
+class RoleFinder:
+    """Roles of a graph's nodes."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.graph = graph
+        self.ctx = ctx
+        self._symbols: dict[tuple[str, int], Any] = {}
+        self._roles: dict[str, Role | None] = {}
+
+    def shape(self, name: str, slot: int) -> tuple[int, ...] | None:
+        """Static shape of a tensor, None when any of it is unknown."""
+        found: tuple[int, ...] | None = self.graph.node(name).output_shapes[slot]
+        return None if found is None or None in found else found
+
+    def space(self, name: str, slot: int) -> Any:
+        """Static shape of a tensor, or a name that tensors share only if their unknown shapes agree."""
+        shape = self.shape(name, slot)
+        return shape if shape is not None else self._symbols.get((name, slot), f"{name}:{slot}")
+
+    def elements(self, space: Any) -> int | None:
+        """Number of elements, None when unknown."""
+        return prod(space) if isinstance(space, tuple) else None
+
+    def value(self, name: str, slot: int) -> np.ndarray | None:
+        """Value of a tensor that is known while planning."""
+        found = constant_value(self.graph, name, slot)
+        return found if found is not None else self.ctx.values.get((name, slot))
+
+    def is_view(self, name: str) -> bool:
+        """Whether a node computes nothing: an identity, a reshape, a transpose."""
+        op = self.graph.node(name).op
+        return op in FORWARDING or op in RESHAPING or op in MOVING
+
+    def is_loops_own(self, name: str) -> bool:
+        """Whether only loops read through a node: slices, and transposes that move the inner dim, which take tiles."""
+        node = self.graph.node(name)
+        if node.op != "Transpose":
+            return node.op in SLICING
+        order = self.value(*self.graph.inputs(name)[1])
+        return order is None or not len(order) or int(order[-1]) % len(order) != len(order) - 1
+
+    def is_free(self, name: str) -> bool:
+        """Whether a node costs nothing outside a group: its result is its input's buffer."""
+        op = self.graph.node(name).op
+        return op in FORWARDING or op in RESHAPING
+
+    def is_cheap(self, name: str) -> bool:
+        """Whether computing the node's elements again costs less than keeping them."""
+        return self.is_view(name) or cost_model.is_cheap(self.graph.node(name).op)
+
+    def find(self, node: Node) -> Role | None:
+        """The node's role, None for one that no group takes; found once, in the graph as it was when that was first asked."""
+        try:
+            return self._roles[node.name]
+        except KeyError:
+            role = self._roles[node.name] = self._find(node)
+            return role
+
+    def _find(self, node: Node) -> Role | None:
+        op = node.op
+        if not node.output_dtypes or any(t.is_ref for t in node.input_dtypes):
+            return None
+        row = elementwise.lookup(op)
+        if row is not None or op in BIAS or op == "AccumulateNV2":
+            return self._elementwise(node)
+        if op in FORWARDING or op in RESHAPING or op in MOVING:
+            return self._view(node)
+        if op in ANCHORS:
+            return self._anchor(node)
+        if op in REDUCTIONS or op in ("BiasAddGrad", "L2Loss"):
+            return self._reduction(node)
+        if op in ROW_OPS:
+            shape = self.shape(node.name, len(node.output_dtypes) - 1)
+            if shape is None or not node.input_dtypes[0].is_floating or prod(shape) == 0:
+                return None
+            return Role("rows", shape, (len(shape) - 1,))
+        return None
+
+    def _elementwise(self, node: Node) -> Role | None:
+        if not all(typed_pointers.is_supported(t) for t in (*node.input_dtypes, *node.output_dtypes)):
+            return None
+        shape = self.shape(node.name, 0)
+        if shape is not None:
+            # an operand of unknown shape may have any number of dims
+            known = all(self.shape(src, slot) is not None for src, slot in self.graph.inputs(node.name))
+            return Role("loop", shape) if known and 0 not in shape else None
+        spaces = {self.space(src, slot) for src, slot in self.graph.inputs(node.name)}
+        spaces.discard(())
+        if node.op == "Select" or node.op in BIAS:
+            return None  # their operands do not broadcast as NumPy's do
+        symbol: Any = f"{node.name}:0"
+        if len(spaces) == 1:
+            (symbol,) = spaces
+        self._symbols[node.name, 0] = symbol
+        return Role("loop", symbol)
+
+    def _view(self, node: Node) -> Role | None:
+        shape = self.shape(node.name, 0)
+        if shape is None or not prod(shape) or not typed_pointers.is_supported(node.output_dtypes[0]):
+            return None
+        sources = self.graph.inputs(node.name)
+        if self.shape(*sources[1 if node.op == "Split" else 0]) is None:
+            return None
+        if node.op == "Reshape" and self.value(*sources[1]) is None:
+            return None  # a shape that comes at run time is checked there
+        if node.op in MOVING:
+            if any(self.value(*sources[slot]) is None for slot in PARAMETERS.get(node.op, ())):
+                return None
+            others = [self.shape(node.name, k) for k in range(len(node.output_dtypes))]
+            if others.count(shape) != len(others) or len(others) > MAX_PARTS:
+                return None
+        return Role("loop", shape)
+
+    def _anchor(self, node: Node) -> Role | None:
+        shape = self.shape(node.name, 0)
+        if shape is None or not prod(shape) or node.output_dtypes[0].name not in ("float32", "float64", "float16", "bfloat16"):
+            return None
+        if node.op == "MatMul" and 1 in shape:
+            known = {1} if self.value(*self.graph.inputs(node.name)[1]) is not None else set()
+            if shape[1] == 1 or (shape[0] == 1 and 1 not in known):
+                return None  # a kernel of its own, which reads the matrix as it lies
+        layout = node.attrs.get("data_format", b"NHWC")
+        if layout not in (b"NHWC", "NHWC"):
+            return None
+        return Role(ANCHORS[node.op], shape)
+
+    def _reduction(self, node: Node) -> Role | None:
+        sources = self.graph.inputs(node.name)
+        shape = self.shape(*sources[0])
+        if shape is None or not prod(shape) or not typed_pointers.is_supported(node.input_dtypes[0]):
+            return None
+        if node.op == "BiasAddGrad":
+            channel = 1 if node.attrs.get("data_format") in (b"NCHW", "NCHW") else len(shape) - 1
+            return Role("reduce", shape, tuple(d for d in range(len(shape)) if d != channel))
+        if node.op == "L2Loss":
+            return Role("reduce", shape, tuple(range(len(shape)))) if node.input_dtypes[0].is_floating else None
+        axes = self.value(*sources[1])
+        if axes is None:
+            return None
+        reduced = reduced_axes(axes, len(shape))
+        if not reduced or not is_row_reduction(shape, reduced):
+            return Role("reduce", shape, reduced) if reduced else None
+        return Role("rows", shape, reduced)
+
+
+def reduced_axes(axes: np.ndarray, rank: int) -> tuple[int, ...]:
+    """The dims that axes name, each once, in order."""
+    return tuple(sorted({int(a) % rank for a in np.asarray(axes).reshape(-1)})) if rank else ()

@@ -1,0 +1,302 @@
+"""Where a working graph keeps nodes and edges, and how it is looked at: networkx's dictionaries, and what is counted beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, KeysView
+from typing import Any, Final
+
+import networkx as nx
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.errors import InternalError
+from tfjit.passes.ir.node import CONTROL, MERGES, NEXT_ITERATIONS, SINK, SOURCE, Edge, Node
+
+_EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
+"""The data of edges by their slots: never written to, and one for all edges of the same slots, in every graph."""
+
+
+def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
+    """The data of an edge between these slots."""
+    key = src_output, dst_input
+    found = _EDGE_DATA.get(key)
+    if found is None:
+        found = _EDGE_DATA[key] = {"src_output": src_output, "dst_input": dst_input}
+    return found
+
+
+class GraphStorage(nx.MultiDiGraph):
+    """Nodes by name and edges by both ends, with ids and counts.
+
+    Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id; its data are `src_output`
+    and `dst_input` (-1 and -1 for a control edge). Ids of nodes and edges grow and are never used again. `inputs` and `control_inputs`
+    are remembered from one look to the next, until an edge into the node changes.
+    """
+
+    def __init__(self, **attr: Any) -> None:
+        super().__init__(None, **attr)
+        self._next_node_id = 0
+        self._next_edge_id = 0
+        self._num_edges = 0
+        self._order: list[str] | None = None
+        self._positions: dict[str, int] = {}  # of the nodes in that order, gone ones among them
+        self._op_counts: dict[str, int] = {}  # op type -> how many nodes have it
+        self._sources: dict[str, tuple[tuple[tuple[str, int], ...], tuple[str, ...]]] = {}  # node -> (inputs, control inputs)
+
+    # ---- looking
+
+    def node(self, name: str) -> Node:
+        """The node of that name. Raises KeyError when there is none."""
+        return self._node[name]["node"]
+
+    def op_nodes(self) -> Iterator[Node]:
+        """Every node but `_SOURCE` and `_SINK`, in the order they were added."""
+        for name, data in self._node.items():
+            if name != SOURCE and name != SINK:
+                yield data["node"]
+
+    @property
+    def op_types(self) -> KeysView[str]:
+        """The op types of the nodes, without looking at them: `graph.op_types.isdisjoint(WHILES)`. `verify` checks that they are true."""
+        return self._op_counts.keys()
+
+    @property
+    def num_nodes(self) -> int:
+        """Live nodes, `_SOURCE` and `_SINK` among them."""
+        return len(self._node)
+
+    @property
+    def num_op_nodes(self) -> int:
+        """Live nodes without `_SOURCE` and `_SINK`."""
+        return len(self._node) - 2
+
+    @property
+    def num_edges(self) -> int:
+        """Live edges, control edges among them."""
+        return self._num_edges
+
+    @property
+    def num_node_ids(self) -> int:
+        """One more than the highest node id ever given."""
+        return self._next_node_id
+
+    @property
+    def num_edge_ids(self) -> int:
+        """One more than the highest edge id ever given."""
+        return self._next_edge_id
+
+    def find_node_id(self, id: int) -> Node | None:
+        """The live node of that id, or None. Linear: for tests and tools."""
+        return next((data["node"] for data in self._node.values() if data["node"].id == id), None)
+
+    def inputs(self, name: str) -> list[tuple[str, int]]:
+        """(source node, its output slot) of each data input, by input slot."""
+        breathe()  # every loop over nodes comes by here
+        found = self._sources.get(name)
+        return list((found or self._look_behind(name))[0])
+
+    def control_inputs(self, name: str) -> list[str]:
+        """Nodes this one waits for without taking a tensor, `_SOURCE` left out, in the order the edges were made."""
+        found = self._sources.get(name)
+        return list((found or self._look_behind(name))[1])
+
+    def _look_behind(self, name: str) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
+        """(inputs, control inputs) of a node, remembered."""
+        inputs: list[tuple[int, str, int]] = []
+        waits: list[tuple[int, str]] = []
+        for src, keyed in self._pred[name].items():
+            for id, data in keyed.items():
+                slot = data["dst_input"]
+                if slot != CONTROL:
+                    inputs.append((slot, src, data["src_output"]))
+                elif src != SOURCE:
+                    waits.append((id, src))
+        if len(inputs) > 1:
+            inputs.sort()
+        if len(waits) > 1:
+            waits.sort()
+        found = tuple([(src, slot) for _, src, slot in inputs]), tuple([src for _, src in waits])
+        self._sources[name] = found
+        return found
+
+    def consumers(self, name: str, slot: int | None = None) -> list[tuple[str, int]]:
+        """(node, input slot) of each data consumer of one output, or of all outputs, in the order the edges were made."""
+        found = [
+            (id, dst, data["dst_input"])
+            for dst, keyed in self._succ[name].items()
+            for id, data in keyed.items()
+            if data["dst_input"] != CONTROL and (slot is None or data["src_output"] == slot)
+        ]
+        if len(found) > 1:
+            found.sort()
+        return [(dst, dst_input) for _, dst, dst_input in found]
+
+    def control_consumers(self, name: str) -> list[str]:
+        """Nodes that wait for this one without taking a tensor, `_SINK` left out, in the order the edges were made."""
+        found = [
+            (id, dst)
+            for dst, keyed in self._succ[name].items()
+            if dst != SINK
+            for id, data in keyed.items()
+            if data["dst_input"] == CONTROL
+        ]
+        if len(found) > 1:
+            found.sort()
+        return [dst for _, dst in found]
+
+    def edges_into(self, name: str) -> list[Edge]:
+        """Edges that end at a node: data edges by input slot, then control edges by id."""
+        found = [
+            Edge(id, src, data["src_output"], name, data["dst_input"])
+            for src, keyed in self._pred[name].items()
+            for id, data in keyed.items()
+        ]
+        found.sort(key=lambda edge: (edge.dst_input == CONTROL, edge.dst_input, edge.id))
+        return found
+
+    def edges_out_of(self, name: str) -> list[Edge]:
+        """Edges that start at a node, by id."""
+        found = [
+            Edge(id, name, data["src_output"], dst, data["dst_input"])
+            for dst, keyed in self._succ[name].items()
+            for id, data in keyed.items()
+        ]
+        found.sort()
+        return found
+
+    def all_edges(self) -> Iterator[Edge]:
+        """Every edge, grouped by source node."""
+        for src, successors in self._succ.items():
+            for dst, keyed in successors.items():
+                for id, data in keyed.items():
+                    yield Edge(id, src, data["src_output"], dst, data["dst_input"])
+
+    def is_back_edge(self, src: str, dst: str) -> bool:
+        """Whether an edge between these two closes a loop: only NextIteration -> Merge does."""
+        return self.node(dst).op in MERGES and self.node(src).op in NEXT_ITERATIONS
+
+    def topological_order(self) -> list[str]:
+        """Names of all nodes but `_SOURCE` and `_SINK`, inputs before consumers, in id order where the edges leave a choice.
+
+        A new edge that agrees with the order that was found before leaves it as it is. The edge from NextIteration to Merge does not
+        count. Raises InternalError naming nodes of a cycle.
+        """
+        if self._order is not None:
+            if len(self._order) != self.num_op_nodes:
+                self._order = [name for name in self._order if name in self._node]
+            return list(self._order)
+        from tfjit.passes.ir.topological_order import topological_order
+
+        self._order = topological_order(self)
+        self._positions = {name: position for position, name in enumerate(self._order)}
+        return list(self._order)
+
+    def forget_order(self) -> None:
+        """Find the order anew when it is next asked for: in id order again."""
+        self._order = None
+        self._positions = {}
+
+    # ---- removing
+
+    def remove_op(self, name: str) -> None:
+        """Remove a node and its edges. Raises InternalError for `_SOURCE` and `_SINK`."""
+        self.remove_node(name)
+
+    def remove_node(self, n: str) -> None:
+        """networkx's form of removing a node; edges go with it."""
+        if n in (SOURCE, SINK):
+            raise InternalError(None, None, f"{n} cannot be removed")
+        succ, pred = self._succ[n], self._pred[n]
+        gone = sum(len(keyed) for keyed in succ.values()) + sum(len(keyed) for keyed in pred.values())
+        if n in succ:
+            gone -= len(succ[n])
+        sources = self._sources
+        sources.pop(n, None)
+        for dst in succ:
+            sources.pop(dst, None)
+        self._discount(self._node[n]["node"].op)
+        for dst in succ:
+            if dst != n:
+                del self._pred[dst][n]
+        for src in pred:
+            if src != n:
+                del self._succ[src][n]
+        del self._node[n], self._succ[n], self._pred[n]
+        self._num_edges -= gone
+
+    def remove_nodes_from(self, nodes: Iterable[str]) -> None:
+        """Remove nodes; names not in the graph are passed over, as networkx does."""
+        for name in list(nodes):
+            if name in self._node:
+                self.remove_node(name)
+
+    def remove_edge(self, u: str, v: str, key: int | None = None) -> None:
+        """Remove one edge between two nodes, the last made when no id is given."""
+        if key is None:
+            key = max(self._succ[u][v])
+        self._disconnect(u, v, key)
+
+    def remove_control_edge(self, src: str, dst: str) -> None:
+        """Let dst no longer wait for src; nothing happens when it does not."""
+        for id, data in list(self._succ[src].get(dst, {}).items()):
+            if data["dst_input"] == CONTROL:
+                self._disconnect(src, dst, id)
+
+    # ---- the storage
+
+    def _new_node_id(self) -> int:
+        id = self._next_node_id
+        self._next_node_id += 1
+        return id
+
+    def _insert(self, node: Node) -> None:
+        """Put a node without edges in."""
+        name, op = node.name, node.op
+        self._succ[name] = {}
+        self._pred[name] = {}
+        self._node[name] = {"node": node}
+        self._op_counts[op] = self._op_counts.get(op, 0) + 1
+        self._order = None
+
+    def _retype(self, node: Node, op: str) -> None:
+        """Give a node another op type; the caller sees to all that follows from that."""
+        self._discount(node.op)
+        node.op = op
+        self._op_counts[op] = self._op_counts.get(op, 0) + 1
+
+    def _discount(self, op: str) -> None:
+        left = self._op_counts.get(op, 0) - 1
+        if left > 0:
+            self._op_counts[op] = left
+        else:
+            self._op_counts.pop(op, None)
+
+    def _connect(self, src: str, src_output: int, dst: str, dst_input: int) -> int:
+        """Put an edge in, past networkx's own slower way, and return its id."""
+        id = self._next_edge_id
+        self._next_edge_id = id + 1
+        successors = self._succ[src]
+        keyed = successors.get(dst)
+        if keyed is None:
+            keyed = successors[dst] = self._pred[dst][src] = {}
+            if self._order is not None and src != SOURCE and dst != SINK and self._positions[src] >= self._positions[dst]:
+                self._order = None
+        keyed[id] = edge_data(src_output, dst_input)
+        self._sources.pop(dst, None)
+        self._num_edges += 1
+        return id
+
+    def _disconnect(self, src: str, dst: str, id: int) -> None:
+        keyed = self._succ[src][dst]
+        del keyed[id]
+        if not keyed:
+            del self._succ[src][dst]
+            del self._pred[dst][src]
+        self._sources.pop(dst, None)
+        self._num_edges -= 1
+
+    def _forget_all(self) -> None:
+        """Let go of every node and edge."""
+        self.clear()
+        self._sources.clear()
+        self._op_counts.clear()
+        self.forget_order()

@@ -1,0 +1,151 @@
+"""What a working graph is made of: its nodes and edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tfjit.framework.types.dtypes import variant
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from tfjit.framework.op_defs.op_def import OpDef
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+
+SOURCE: Final = "_SOURCE"
+SINK: Final = "_SINK"
+CONTROL: Final = -1  # both slots of a control edge
+
+MERGES: Final = frozenset({"Merge", "RefMerge"})
+NEXT_ITERATIONS: Final = frozenset({"NextIteration", "RefNextIteration"})
+
+
+class Edge(NamedTuple):
+    """One edge; a control edge has both slots -1. `src` and `dst` are node names."""
+
+    id: int
+    src: str
+    src_output: int
+    dst: str
+    dst_input: int
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the edge orders only and carries no tensor."""
+        return self.dst_input == CONTROL
+
+
+class Node:
+    """One node of a `DataflowGraph`.
+
+    name, id: unique in the graph; an id is never used again after its node is gone.
+    op, op_def, attrs: the op type, the registry's own immutable OpDef, and Python values (framework/op_defs/attrs.py).
+    device, assigned_device: what the user asked for, and where the placer put it ("" before).
+    input_dtypes, output_dtypes: one an input or output, reference dtypes where the op has them.
+    output_shapes: one an output: a tuple of sizes with None where unknown, or None for an unknown rank.
+    origin: names of the user's nodes it stands for; its own name when the user made it.
+    """
+
+    __slots__ = (
+        "_graph",
+        "assigned_device",
+        "attrs",
+        "device",
+        "id",
+        "input_dtypes",
+        "name",
+        "op",
+        "op_def",
+        "origin",
+        "output_dtypes",
+        "output_shapes",
+    )
+
+    def __init__(
+        self,
+        graph: DataflowGraph,
+        name: str,
+        id: int,
+        op: str,
+        attrs: dict[str, Any],
+        op_def: OpDef | None,
+        input_dtypes: tuple[DType, ...] = (),
+        output_dtypes: tuple[DType, ...] = (),
+        device: str = "",
+        assigned_device: str = "",
+        origin: tuple[str, ...] = (),
+        output_shapes: tuple[Any, ...] | None = None,
+    ) -> None:
+        self._graph = graph
+        self.name = name
+        self.id = id
+        self.op = op
+        self.attrs = attrs
+        self.op_def = op_def
+        self.input_dtypes = input_dtypes
+        self.output_dtypes = output_dtypes
+        self.device = device
+        self.assigned_device = assigned_device
+        self.origin = origin
+        self.output_shapes = output_shapes if output_shapes is not None else (None,) * len(output_dtypes)
+
+    def copied_to(self, graph: DataflowGraph) -> Node:
+        """The same node for another graph, with a dict of attrs of its own; the caller puts it in."""
+        return Node(
+            graph,
+            self.name,
+            self.id,
+            self.op,
+            self.attrs.copy(),
+            self.op_def,
+            self.input_dtypes,
+            self.output_dtypes,
+            self.device,
+            self.assigned_device,
+            self.origin,
+            self.output_shapes,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name!r} op={self.op} id={self.id}>"
+
+    @property
+    def in_edges(self) -> list[Edge]:
+        """Edges that end here, data edges by input slot, then control edges by id."""
+        return self._graph.edges_into(self.name)
+
+    @property
+    def out_edges(self) -> list[Edge]:
+        """Edges that start here, by id."""
+        return self._graph.edges_out_of(self.name)
+
+    @property
+    def is_op(self) -> bool:
+        """Whether this is neither `_SOURCE` nor `_SINK`."""
+        return self.id > 1
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the op has state or side effects, so that it may be neither folded nor merged with its like."""
+        return self.op_def is not None and self.op_def.is_stateful
+
+    @property
+    def has_variant(self) -> bool:
+        """Whether it takes or gives a variant."""
+        for types in (self.input_dtypes, self.output_dtypes):
+            for dtype in types:
+                if dtype is variant:
+                    return True
+        return False
+
+
+def _node_def(node: Node) -> Message:
+    """The NodeDef of the node as it stands, made anew at each call."""
+    from tfjit.passes.ir.graph_def import node_def
+
+    return node_def(node)
+
+
+# `def` is a keyword, so the attribute of that name cannot be written in the class body.
+setattr(Node, "def", property(_node_def, doc=_node_def.__doc__))

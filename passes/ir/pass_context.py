@@ -1,0 +1,144 @@
+"""What a pass is told besides the graph: the run's specification, its options, and a place to say why something was left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+
+DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
+DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
+
+
+Pass = Callable[["DataflowGraph", "PassContext"], None]
+# (op type, device type, dtypes of inputs and outputs) -> priority of its kernel there (0 is ordinary), None without one
+HasKernel = Callable[[str, str, Sequence["DType"]], "int | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device nodes may be put on. name: in full; device_type: "CPU" or "GPU"; incarnation: changes when its task restarts."""
+
+    name: str
+    device_type: str
+    incarnation: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What one run is given and asked for.
+
+    feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and `_Retval`.
+    feed_types: feed name -> (dtype, shape), where they are known better than the graph knows them; a missing one takes the graph's.
+    connections: (tensor, other tensor): what consumes the other takes the first; made by `connect` before any pass.
+    cut: nodes that have run already, in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for them.
+    """
+
+    feeds: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    feed_types: Mapping[str, tuple[DType, Shape]] = field(default_factory=dict)
+    connections: tuple[tuple[str, str], ...] = ()
+    cut: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRendezvous:
+    """Feeds and fetches go through a rendezvous with the client (partial and distributed runs) instead of `_Arg` and `_Retval`.
+
+    device, incarnation: the client's device, which both ends of the keys name.
+    """
+
+    device: str = DEFAULT_DEVICE
+    incarnation: int = 1
+
+
+def no_kernel_query(op: str, device_type: str, dtypes: Sequence[DType]) -> int | None:
+    """A `HasKernel` for sessions that only have a CPU: every op has a kernel there and nowhere else."""
+    return 0 if device_type == "CPU" else None
+
+
+@dataclass(frozen=True, slots=True)
+class PassOptions:
+    """How plans are built in one session.
+
+    devices: where nodes may go; the first is the client device, on which feeds arrive and fetches leave.
+    soft_placement: a device that cannot run the node is replaced by one that can.
+    strict_placement: as TensorFlow, one node that cannot be placed fails every run; else only runs that need it fail.
+    has_kernel: asked while placing and folding.
+    kernel_creator: node -> the kernel that the session wants to run for it, or None; see passes/legalize/custom_kernels.py.
+    location: node -> name of the partition it belongs to; None means its device.
+    client: set for partial and distributed runs.
+    distributed_names: new nodes of a partition are `<src>_S<n>` as in distributed runs, not `<src>/_<n>`.
+    partition_counter: where n comes from: a session counts on from plan to plan; None counts from 0 in each plan.
+    max_folded_bytes: no constant larger than this is made by folding.
+    strip_debug: assertions, prints and checks of numbers go (passes/canonicalize/strip_debug.py).
+    once: an optional pass runs once, not again where the list has it again.
+    min_nodes: a graph of fewer nodes gets no optional pass. time_limit_s: once the passes have taken that long, no further optional one
+    runs; 0 sets no limit.
+    custom_passes: (name, pass) of the user's own, after the standard graph passes; one that fails is undone and left out with a warning,
+    unless fail_on_errors.
+    optimize: False leaves out every optional pass (OptimizerOptions L0); the unfused mode leaves out `fuse` only, by `disabled`.
+    disabled: names of optional passes to leave out, added to those of TFJIT_DISABLE.
+    passes, partition_passes: the user's own lists in place of the standard ones.
+    verify: check the graph after each pass; None takes TFJIT_VERIFY. dump_dir: "" takes TFJIT_DUMP.
+    """
+
+    devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, "CPU"),)
+    soft_placement: bool = False
+    strict_placement: bool = False
+    log_device_placement: bool = False
+    has_kernel: HasKernel = no_kernel_query
+    kernel_creator: Callable[[Node], Callable[..., Any] | None] | None = None
+    location: Callable[[Node], str] | None = None
+    client: ClientRendezvous | None = None
+    distributed_names: bool = False
+    partition_counter: Iterator[int] | None = None
+    max_folded_bytes: int = DEFAULT_MAX_FOLDED_BYTES
+    strip_debug: bool = False
+    once: bool = False
+    min_nodes: int = 0
+    time_limit_s: float = 0.0
+    custom_passes: tuple[tuple[str, Pass], ...] = ()
+    fail_on_errors: bool = False
+    optimize: bool = True
+    disabled: frozenset[str] = frozenset()
+    passes: tuple[Pass, ...] | None = None
+    partition_passes: tuple[Pass, ...] | None = None
+    verify: bool | None = None
+    dump_dir: str = ""
+
+    @property
+    def client_device(self) -> str:
+        """Full name of the device on which feeds arrive and fetches leave."""
+        return self.devices[0].name
+
+
+@dataclass(slots=True)
+class PassContext:
+    """Handed to every pass of one plan.
+
+    messages: (pass, node, text) of everything logged; `current` is the pass that runs now.
+    values: the known value of a tensor (node, slot), as far as shape inference found one that is no Const's.
+    handles: the shape of the variable behind a resource tensor, as far as shape inference knows it.
+    lists: what it knows of tensor lists (passes/analysis/list_shapes.py).
+    scratch: whatever a pass keeps for a later one, under its own name.
+    """
+
+    spec: RunSpec = field(default_factory=RunSpec)
+    options: PassOptions = field(default_factory=PassOptions)
+    messages: list[tuple[str, str, str]] = field(default_factory=list)
+    current: str = ""
+    values: dict[tuple[str, int], Any] = field(default_factory=dict)
+    handles: dict[tuple[str, int], Any] = field(default_factory=dict)
+    lists: dict[tuple[str, int], Any] = field(default_factory=dict)
+    scratch: dict[str, Any] = field(default_factory=dict)
+
+    def log(self, name: str, reason: str) -> None:
+        """Note what the running pass did to a node, or why it left it: "stays: it has 2 consumers"."""
+        self.messages.append((self.current, name, reason))

@@ -1,0 +1,105 @@
+"""What rewriting passes ask of a tensor and do to a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import Shape, is_compatible, merge
+from tfjit.passes.analysis.constant_evaluation import constant_value
+from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.pass_context import PassContext
+
+
+class NotSimplified(Exception):
+    """A pattern that nearly matched; the text says what was in the way."""
+
+
+def tensor_shape(graph: DataflowGraph, src: str, slot: int) -> Shape:
+    """The static shape of a tensor, as far as it is known."""
+    return graph.node(src).output_shapes[slot]
+
+
+def tensor_dtype(graph: DataflowGraph, src: str, slot: int) -> DType:
+    """The dtype of a tensor, a reference dtype where it is one."""
+    return graph.node(src).output_dtypes[slot]
+
+
+def is_static(shape: Shape) -> bool:
+    """Whether rank and every size are known."""
+    return shape is not None and None not in shape
+
+
+def same_shape(a: Shape, b: Shape) -> bool:
+    """Whether two shapes are known to be equal."""
+    return is_static(a) and a == b
+
+
+def constant(graph: DataflowGraph, ctx: PassContext, src: str, slot: int) -> np.ndarray | None:
+    """The value of a tensor that is a Const or is known by shape inference."""
+    found = constant_value(graph, src, slot)
+    return found if found is not None else ctx.values.get((src, slot))
+
+
+# Their output shares the memory of their first input.
+_SHARING: Final = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape"})
+
+
+def reads_reference(graph: DataflowGraph, name: str) -> bool:
+    """Whether a node gives the memory of a reference variable, whose later values show through it."""
+    while graph.node(name).op in _SHARING:
+        name, slot = graph.inputs(name)[0]
+        if graph.node(name).output_dtypes[slot].is_ref:
+            return True
+    return False
+
+
+def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
+    """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns what was done, for the log.
+
+    Raises NotSimplified where it would change more than the graph's text: a copy to another device, a reference.
+    """
+    source = graph.node(src)
+    if source.assigned_device != node.assigned_device and source.assigned_device and node.assigned_device:
+        raise NotSimplified(f"it copies '{src}' to another device")
+    if source.output_dtypes[slot] is not node.output_dtypes[0]:
+        raise NotSimplified(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")
+    if any(output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)):
+        raise NotSimplified("another output of it is used")
+    if node.op not in _SHARING and reads_reference(graph, src):
+        raise NotSimplified(f"its value is its own, that of '{src}' the variable's")
+    known, found = source.output_shapes[slot], node.output_shapes[0]
+    if known != found and is_compatible(known, found):
+        shapes = list(source.output_shapes)
+        shapes[slot] = merge(known, found)
+        source.output_shapes = tuple(shapes)
+    graph.bypass(node.name, src, slot)
+    return f"dropped for '{src}'" if slot == 0 else f"dropped for '{src}:{slot}'"
+
+
+def add_constant(graph: DataflowGraph, ctx: PassContext, like: Node, what: str, value: np.ndarray) -> Node:
+    """A new Const "<node>/<what>/_<n>" beside a node, with its device and origin. The value is frozen.
+
+    In a graph with control flow it waits for the node's first input: so it is in the same loop or branch.
+    """
+    return _const(graph, like, what, value, graph.inputs(like.name)[0][0] if ctx.scratch.get("control_flow") else SOURCE)
+
+
+def new_constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> tuple[str, int]:
+    """The output of such a Const in a graph without v1 control flow. The value is frozen."""
+    return _const(graph, like, "constant", value, SOURCE).name, 0
+
+
+def _const(graph: DataflowGraph, like: Node, what: str, value: np.ndarray, after: str) -> Node:
+    value = np.ascontiguousarray(value).reshape(value.shape)
+    if value.flags.writeable:
+        value.setflags(write=False)
+    attrs = {"dtype": as_dtype(value.dtype), "value": value}
+    made = graph.add_node_op(graph.new_name(f"{like.name}/{what}"), "Const", (), attrs, like=like)
+    made.output_shapes = (value.shape,)
+    graph.add_control_edge(after, made.name)
+    return made

@@ -1,0 +1,520 @@
+r"""The text form of a working graph: what dumps are printed in and what tests are written in.
+
+One node a line, in any order:
+
+    x    = Placeholder(dtype=float32, shape=<?,3>) @/device:CPU:0
+    init = NoOp()
+    y    = Split(axis, x:1, ^init, num_split=2)   # float32<?,3>
+
+In the brackets stand data inputs in order ("x" is "x:0"), control inputs with "^", then attrs. After them, each optional:
+`@` the requested device, `on` the assigned one, `from` the nodes it stands for. A "#" starts a comment.
+Attrs that follow from the inputs or are their defaults are left out, and filled in when read; a type that nothing determines is float32.
+Values: 1, 1.5, nan, True, b'text', float32, <2,?> (shape; <*> of unknown rank), [1, 2], float32<2>[1.0, 2.0] (tensor; "[0.0 ...]"
+repeats the last), func'name'{a=1}, $name (a function's attr).
+
+Functions that nodes name stand behind the nodes, each as a block; behind its end, the nodes that each call runs for their effects:
+
+    y = While(x, body=func'step'{}, cond=func'more'{})
+    function 'step'{} {
+        x = _Arg(index=0)
+        p = Print(x, x)
+        r = _Retval(p, index=0)
+    } runs p
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs import attrs as attr_forms
+from tfjit.framework.op_defs.attrs import FuncRef, Unset
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType
+from tfjit.framework.types.shape import Shape, TensorShape
+from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.kernels.ir.loop_program import LoopProgram
+from tfjit.passes.ir.dataflow_graph import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
+from tfjit.passes.ir.function_library import Function
+from tfjit.passes.ir.graph_def import derived_attrs, find_op_def, signature
+
+INLINE_ELEMENTS: Final = 16
+
+_NODE_NAME: Final = r"[A-Za-z0-9._][\w.\\/>-]*"
+_LINE: Final = re.compile(rf"\s*({_NODE_NAME})\s*=\s*([A-Za-z_]\w*)\s*\(")
+_INPUT: Final = re.compile(rf"(\^?)({_NODE_NAME})(?::(\d+))?")
+_KEY: Final = re.compile(r"([A-Za-z_][\w.]*)\s*=(?!=)")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)(?![\w])")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_BYTES: Final = re.compile(r"b(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
+_SHAPE: Final = re.compile(r"<\s*([\d?,\s*]*)>")
+_FUNCTION: Final = re.compile(r"\s*function\s*['\"]")
+_END: Final = re.compile(rf"\s*\}}(?:\s*runs\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*))?\s*(?:#.*)?$")
+_NAME_LIST: Final = re.compile(rf"\s*from\s+({_NODE_NAME}(?:\s*,\s*{_NODE_NAME})*)")
+
+
+class TextError(ValueError):
+    """A text that is no graph; the message gives line and reason."""
+
+
+def print_graph(graph: DataflowGraph, *, full: bool = False, shapes: bool = True) -> str:
+    """The graph as text, in id order.
+
+    full: write tensors of any size out, so that `parse_graph` gives the same graph; else those above 16 elements are elided ("...").
+    shapes: add each node's output dtypes and shapes as a comment.
+    """
+    text = _print_nodes(graph, full, shapes, "")
+    for ref in graph.functions.reachable(graph):
+        try:
+            body = graph.functions.body(ref)
+        except OpError as error:
+            text += f"# function '{ref.name}': {error.message}\n"
+            continue
+        runs = f" runs {', '.join(body.must_run)}" if body.must_run else ""
+        head = format_value(ref, full=full).removeprefix("func")
+        text += f"function {head} {{\n{_print_nodes(body.graph, full, shapes, '    ')}}}{runs}\n"
+    return text
+
+
+def _print_nodes(graph: DataflowGraph, full: bool, shapes: bool, indent: str) -> str:
+    nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
+    width = min(max((len(node.name) for node in nodes), default=0), 40)
+    return "".join(f"{indent}{format_node(graph, node, full=full, shapes=shapes, width=width)}\n" for node in nodes)
+
+
+def format_node(graph: DataflowGraph, node: Node, *, full: bool = False, shapes: bool = True, width: int = 0) -> str:
+    """One node as one line of text."""
+    arguments = [src if slot == 0 else f"{src}:{slot}" for src, slot in graph.inputs(node.name)]
+    arguments += [f"^{src}" for src in graph.control_inputs(node.name)]
+    derived = derived_attrs(node.op_def, node.input_dtypes) if node.op_def is not None else {}
+    for key in sorted(node.attrs):
+        value = node.attrs[key]
+        if key not in derived or not attr_forms.equal(derived[key], value):
+            arguments.append(f"{key}={format_value(value, full=full)}")
+    line = f"{node.name:<{width}} = {node.op}({', '.join(arguments)})"
+    if node.device:
+        line += f" @{node.device}"
+    if node.assigned_device:
+        line += f" on {node.assigned_device}"
+    if node.origin and node.origin != (node.name,):
+        line += f" from {', '.join(node.origin)}"
+    if shapes and node.output_dtypes:
+        outputs = (f"{dtype.name}{_format_shape(shape)}" for dtype, shape in zip(node.output_dtypes, node.output_shapes))
+        line += "  # " + ", ".join(outputs)
+    return line
+
+
+def format_value(value: Any, *, full: bool = False) -> str:
+    """An attr value as text."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, (bool, int, bytes)):
+        return repr(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, TensorShape):
+        return _format_shape(value.dims_tuple)
+    if isinstance(value, np.ndarray):
+        return _format_tensor(value, full)
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(format_value(item, full=full) for item in value) + "]"
+    if isinstance(value, FuncRef):
+        return f"func{value.name!r}{{{', '.join(f'{k}={format_value(v, full=full)}' for k, v in sorted(value.attrs.items()))}}}"
+    if isinstance(value, Unset):
+        return f"${value.name}"
+    if isinstance(value, OpaqueTensor):
+        return f"opaque({value.dtype.name}, {base64.b64encode(value.serialized)!r})"
+    if isinstance(value, LoopProgram):
+        return "{\n" + "".join(f"    {line}\n" for line in value.text().splitlines()) + "}"
+    return f"<<{type(value).__name__}>>"
+
+
+def _format_shape(shape: Shape) -> str:
+    if shape is None:
+        return "<*>"
+    return "<" + ",".join("?" if size is None else str(size) for size in shape) + ">"
+
+
+def _format_tensor(array: np.ndarray, full: bool) -> str:
+    dtype = dtypes.as_dtype(array.dtype)
+    head = dtype.name + _format_shape(array.shape)
+    flat = array.reshape(-1)
+    if dtype is dtypes.string:
+        if flat.size <= INLINE_ELEMENTS or full:
+            return f"{head}[{', '.join(repr(item) for item in flat)}]"
+        return head + "..."
+    if flat.dtype.names is None:
+        raw = flat.tobytes()
+        if flat.size > 1 and raw == raw[: flat.itemsize] * flat.size:
+            text = f"{head}[{_format_element(flat[0])} ...]"
+        elif flat.size <= INLINE_ELEMENTS:
+            text = f"{head}[{', '.join(_format_element(item) for item in flat)}]"
+        else:
+            text = ""
+        # a NaN with a payload does not survive decimal digits
+        if text and np.asarray(_Reader(text, 0).value()).tobytes() == raw:
+            return text
+    if full or flat.size <= INLINE_ELEMENTS:
+        return f"{head}{base64.b64encode(flat.tobytes())!r}"
+    return head + "..."
+
+
+def _format_element(item: Any) -> str:
+    if isinstance(item, np.bool_):
+        return str(bool(item))
+    text = str(item)
+    return text.strip("()") if isinstance(item, np.complexfloating) else text
+
+
+@dataclass
+class _Record:
+    line: int
+    name: str
+    op: str
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    control_inputs: list[str] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    device: str = ""
+    assigned_device: str = ""
+    origin: tuple[str, ...] = ()
+    input_dtypes: tuple[DType, ...] = ()
+    output_dtypes: tuple[DType, ...] | None = None
+
+
+@dataclass
+class _Block:
+    line: int
+    ref: FuncRef
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    runs: tuple[str, ...] = ()
+
+
+def parse_graph(text: str) -> DataflowGraph:
+    """The graph that a text describes, functions included; ids follow the order of its lines. Raises TextError naming line and reason."""
+    lines: list[tuple[int, str]] = []
+    blocks: list[_Block] = []
+    block: _Block | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        opens, closes = _FUNCTION.match(line), _END.match(line)
+        if opens and block is None:
+            reader = _Reader(line, number, opens.end() - 1)
+            block = _Block(number, reader._func())
+            reader.expect("{")
+        elif closes and block is not None:
+            block.runs = tuple(name.strip() for name in closes[1].split(",")) if closes[1] else ()
+            blocks.append(block)
+            block = None
+        elif opens or closes:
+            raise TextError(f"line {number}: a function {'begins inside of another' if opens else 'ends that has not begun'}")
+        else:
+            (lines if block is None else block.lines).append((number, line))
+    if block is not None:
+        raise TextError(f"line {block.line}: function '{block.ref.name}' does not end")
+    graph = _parse_nodes(lines, DataflowGraph())
+    for block in blocks:
+        body = DataflowGraph()
+        body.functions = graph.functions
+        _parse_nodes(block.lines, body)
+        try:
+            function = Function.from_graph(block.ref.name, body, must_run=block.runs)
+            graph.functions.add(function, block.ref)
+        except OpError as error:
+            raise TextError(f"line {block.line}: {error.message}") from error
+    return graph
+
+
+def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> DataflowGraph:
+    records: dict[str, _Record] = {}
+    for number, line in lines:
+        record = _parse_line(line, number)
+        if record is None:
+            continue
+        if record.name in records:
+            raise TextError(f"line {number}: Node '{record.name}' is not unique")
+        records[record.name] = record
+    for record in records.values():
+        for src in [src for src, _ in record.inputs] + record.control_inputs:
+            if src not in records:
+                raise TextError(f"line {record.line}: Node '{record.name}': Unknown input node '{src}'")
+
+    for record in _inputs_first(records):
+        got: list[DType | None] = []
+        for src, slot in record.inputs:
+            outputs = records[src].output_dtypes
+            if outputs is None:
+                got.append(None)  # the back edge of a loop: the Merge's other input tells
+            elif slot >= len(outputs):
+                raise TextError(f"line {record.line}: Node '{record.name}': '{src}' has no output {slot}")
+            else:
+                got.append(outputs[slot])
+        entering = next((dtype for dtype in got if dtype is not None), None)
+        got = [dtype or entering for dtype in got]
+        try:
+            op_def = find_op_def(record.op)
+            for key, value in derived_attrs(op_def, tuple(got)).items():
+                record.attrs.setdefault(key, value)
+            for attr in op_def.attrs:
+                if attr.name not in record.attrs and attr.type == "type":
+                    record.attrs[attr.name] = dtypes.float32
+            record.input_dtypes, record.output_dtypes = signature(record.op, op_def, record.attrs, record.name)
+        except OpError as error:
+            raise TextError(f"line {record.line}: {error}") from error
+
+    for record in records.values():
+        graph._insert(
+            Node(
+                graph,
+                record.name,
+                graph._new_node_id(),
+                record.op,
+                record.attrs,
+                find_op_def(record.op),
+                record.input_dtypes,
+                record.output_dtypes or (),
+                record.device,
+                record.assigned_device,
+                record.origin or (record.name,),
+            )
+        )
+    for record in records.values():
+        for index, (src, slot) in enumerate(record.inputs):
+            graph._connect(src, slot, record.name, index)
+        for src in record.control_inputs:
+            graph.add_control_edge(src, record.name)
+    graph.tie_ends()
+    return graph
+
+
+def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
+    """Records in an order in which inputs come before their consumers; back edges of loops do not count."""
+    consumers: dict[str, list[str]] = {name: [] for name in records}
+    pending = dict.fromkeys(records, 0)
+    for record in records.values():
+        for src in [src for src, _ in record.inputs] + record.control_inputs:
+            if record.op in MERGES and records[src].op in NEXT_ITERATIONS:
+                continue
+            consumers[src].append(record.name)
+            pending[record.name] += 1
+    ready = [name for name, count in pending.items() if count == 0]
+    done = 0
+    while done < len(ready):
+        name = ready[done]
+        done += 1
+        yield records[name]
+        for dst in consumers[name]:
+            pending[dst] -= 1
+            if pending[dst] == 0:
+                ready.append(dst)
+    if done < len(records):
+        stuck = [name for name, count in pending.items() if count > 0]
+        raise TextError(f"line {records[stuck[0]].line}: {len(stuck)} nodes in or behind a cycle, among them '{stuck[0]}'")
+
+
+def _parse_line(line: str, number: int) -> _Record | None:
+    head = _LINE.match(line)
+    if head is None:
+        if not line.strip() or line.lstrip().startswith("#"):
+            return None
+        raise TextError(f"line {number}: expected 'name = Op(inputs, attrs)', found {line.strip()!r}")
+    record = _Record(number, head[1], head[2])
+    reader = _Reader(line, number, head.end())
+    while not reader.take(")"):
+        key = _KEY.match(reader.text, reader.at)
+        if key:
+            reader.at = key.end()
+            record.attrs[key[1]] = reader.value()
+        else:
+            found = reader.match(_INPUT, "an input, an attr or ')'")
+            if record.attrs:
+                reader.fail("inputs come before attrs")
+            if found[1]:
+                record.control_inputs.append(found[2])
+            elif record.control_inputs:
+                reader.fail("Control dependencies must come after regular dependencies")
+            else:
+                record.inputs.append((found[2], int(found[3] or 0)))
+        if not reader.take(","):
+            reader.expect(")")
+            break
+    rest = reader.rest()
+    while rest:
+        if rest.startswith("#"):
+            break
+        device = re.match(r"(@|on\s+)([^\s#]+)\s*", rest)
+        origin = _NAME_LIST.match(rest)
+        if device:
+            if device[1] == "@":
+                record.device = device[2]
+            else:
+                record.assigned_device = device[2]
+            rest = rest[device.end() :]
+        elif origin:
+            record.origin = tuple(name.strip() for name in origin[1].split(","))
+            rest = rest[origin.end() :].lstrip()
+        else:
+            raise TextError(f"line {number}: expected a device, 'from' or a comment, found {rest!r}")
+    return record
+
+
+class _Reader:
+    """Reads values from one line."""
+
+    def __init__(self, text: str, line: int, at: int = 0) -> None:
+        self.text, self.line, self.at = text, line, at
+
+    def fail(self, reason: str) -> NoReturn:
+        raise TextError(f"line {self.line}, column {self.at + 1}: {reason}")
+
+    def rest(self) -> str:
+        return self.text[self.at :].strip()
+
+    def _skip(self) -> None:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def take(self, token: str) -> bool:
+        """Step over `token` when it comes next, and over the blanks after it."""
+        self._skip()
+        if self.text.startswith(token, self.at):
+            self.at += len(token)
+            self._skip()
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        if not self.take(token):
+            self.fail(f"expected {token!r}, found {self.text[self.at : self.at + 20]!r}")
+
+    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        self._skip()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            self.fail(f"expected {what}, found {self.text[self.at : self.at + 20]!r}")
+        self.at = found.end()
+        return found
+
+    def value(self) -> Any:
+        self._skip()
+        text, at = self.text, self.at
+        if text.startswith("<<", at):
+            self.fail("this value has no text form that can be read")
+        if text.startswith("<", at):
+            return TensorShape._of(self._shape())
+        if self.take("["):
+            return tuple(self._items("]"))
+        if self.take("$"):
+            return Unset(self.match(_WORD, "a name")[0])
+        if text.startswith(("func'", 'func"'), at):
+            self.at += 4
+            return self._func()
+        if text.startswith(("b'", 'b"'), at):
+            return self._bytes()
+        number = _NUMBER.match(text, at)
+        if number:
+            self.at = number.end()
+            return _number(number[0])
+        word = self.match(_WORD, "a value")[0]
+        if word in ("True", "False"):
+            return word == "True"
+        if word == "opaque" and self.take("("):
+            dtype = self.value()
+            self.expect(",")
+            serialized = base64.b64decode(self._bytes())
+            self.expect(")")
+            return OpaqueTensor(dtype, serialized)
+        dtype = dtypes._BY_NAME.get(word)
+        if dtype is None:
+            self.fail(f"{word!r} is no value")
+        return self._tensor(dtype) if self.text.startswith("<", self.at) else dtype
+
+    def _items(self, end: str) -> list[Any]:
+        items = []
+        while not self.take(end):
+            items.append(self.value())
+            if not self.take(","):
+                self.expect(end)
+                break
+        return items
+
+    def _bytes(self) -> bytes:
+        found: bytes = ast.literal_eval(self.match(_BYTES, "b'...'")[0])
+        return found
+
+    def _func(self) -> FuncRef:
+        name = ast.literal_eval("b" + self.match(re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""), "a quoted name")[0]).decode()
+        self.expect("{")
+        found: dict[str, Any] = {}
+        while not self.take("}"):
+            key = self.match(_KEY, "key=value")[1]
+            found[key] = self.value()
+            if not self.take(","):
+                self.expect("}")
+                break
+        return FuncRef(name, found)
+
+    def _shape(self) -> Shape:
+        inside = self.match(_SHAPE, "a shape")[1].replace(" ", "")
+        if inside == "*":
+            return None
+        return tuple(None if size == "?" else int(size) for size in inside.split(",") if size)
+
+    def _tensor(self, dtype: DType) -> np.ndarray:
+        shape = self._shape()
+        if shape is None or None in shape:
+            self.fail("a tensor has a full shape")
+        full_shape = tuple(size for size in shape if size is not None)
+        if self.text.startswith("...", self.at):
+            self.fail("this tensor was elided; print the graph with full=True to read it back")
+        size = int(np.prod(full_shape, dtype=np.int64))
+        if self.text.startswith(("b'", 'b"'), self.at):
+            flat = np.frombuffer(base64.b64decode(self._bytes()), dtype=dtype.as_numpy_dtype)
+        else:
+            flat = self._elements(dtype, size)
+        if flat.size != size:
+            self.fail(f"{flat.size} elements do not fill {_format_shape(shape)}")
+        array = flat.reshape(full_shape)
+        array.setflags(write=False)
+        return array
+
+    def _elements(self, dtype: DType, size: int) -> np.ndarray:
+        self.expect("[")
+        if dtype is dtypes.string:
+            flat = np.empty(size, dtype=object)
+            items: Sequence[Any] = self._items("]")
+            if len(items) != size:
+                self.fail(f"{len(items)} elements, expected {size}")
+            flat[:] = items
+            return flat
+        end = self.text.find("]", self.at)
+        if end < 0:
+            self.fail("expected ']'")
+        inside = self.text[self.at : end].strip()
+        self.at = end + 1
+        repeats = inside.endswith("...")
+        words = [word.strip() for word in inside.removesuffix("...").split(",") if word.strip()]
+        numpy_type = dtype.as_numpy_dtype
+        if dtype.is_bool:
+            values: list[Any] = [word == "True" for word in words]
+        elif dtype.is_complex:
+            values = [complex(word) for word in words]
+        elif dtype.is_floating:
+            values = [float(word) for word in words]
+        else:
+            values = [int(word) for word in words]
+        if repeats:
+            values += values[-1:] * (size - len(values))
+        return np.array(values, dtype=numpy_type)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+
+
+__all__ = ["CONTROL", "TextError", "format_node", "format_value", "parse_graph", "print_graph"]

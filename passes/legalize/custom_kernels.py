@@ -1,0 +1,46 @@
+"""Nodes that run a kernel of the session's own maker instead of a built-in one (SessionOptions.custom_kernel_creator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.graph_def import CUSTOM
+from tfjit.passes.ir.pass_context import PassContext
+
+_NOT_ASKED: Final = CONTROL_FLOW | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv", CUSTOM}
+
+
+@dataclass(frozen=True, slots=True)
+class CustomOpDef(OpDef):
+    """The contract of a node with a custom kernel: that of its op type, and the kernel. Stateful, for nobody knows what it does."""
+
+    kernel: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Ask the session's kernel creator for each node, and make those it has a kernel for opaque to the other passes.
+
+    Before:  x -> Tanh -> y      After:  x -> _CustomKernel -> y, its op_def a CustomOpDef named Tanh, its attrs and shape rule Tanh's
+    Keeps: everything when there is no creator. Needs: `prune`, so that nobody is asked for what does not run, and devices.
+    """
+    create = ctx.options.kernel_creator
+    if create is None:
+        return
+    for node in list(graph.op_nodes()):
+        if node.op in _NOT_ASKED or node.op_def is None:
+            continue
+        kernel = create(node)
+        if kernel is None:
+            continue
+        ctx.log(node.name, f"{node.op} runs a custom kernel")
+        contract = {field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init}
+        node.op_def = CustomOpDef(**{**contract, "is_stateful": True}, kernel=kernel)
+        graph._retype(node, CUSTOM)

@@ -1,0 +1,137 @@
+"""Feeds and fetches become nodes of the graph: `_Arg` and `_Retval`, or receives from and sends to the client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tfjit.framework.errors import InvalidArgumentError, NotFoundError
+from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext, RunSpec
+
+PLACEHOLDERS: Final = frozenset({"Placeholder", "PlaceholderV2"})
+
+
+def parse_tensor_name(name: str) -> tuple[str, int]:
+    """("x", 1) of "x:1", ("x", 0) of "x", ("x", -1) of "^x". What follows the last colon counts only when it is a number."""
+    if name.startswith("^"):
+        return name[1:], CONTROL
+    node, colon, slot = name.rpartition(":")
+    if colon and slot.isdigit():
+        return node, int(slot)
+    return name, 0
+
+
+def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
+    """Check that a run's feeds, fetches and targets exist and do not contradict each other.
+
+    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does. Source: TensorFlow 2.5, graph/subgraph.cc.
+    """
+    if not spec.fetches and not spec.targets:
+        raise InvalidArgumentError(None, None, "Must specify at least one target to fetch or execute.")
+    fed: set[str] = set()
+    for feed in spec.feeds:
+        if feed in fed:
+            raise InvalidArgumentError(None, None, f'Endpoint "{feed}" fed more than once.')
+        fed.add(feed)
+    for fetch in spec.fetches:
+        if fetch in fed:
+            raise InvalidArgumentError(None, None, f"{fetch} is both fed and fetched.")
+    for feed in spec.feeds:
+        node, slot = parse_tensor_name(feed)
+        if node not in graph:
+            raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
+        outputs = len(graph.node(node).output_dtypes)
+        if not 0 <= slot < outputs:
+            raise InvalidArgumentError(None, None, f"FeedInputs: {feed} should have output index < {outputs}")
+    for fetch in spec.fetches:
+        node, slot = parse_tensor_name(fetch)
+        if node not in graph:
+            raise NotFoundError(None, None, f"FetchOutputs node {fetch}: not found")
+        outputs = len(graph.node(node).output_dtypes)
+        if outputs == 0:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"Tried to fetch data for '{fetch}', which produces no output.  To run to a node but not fetch any data, "
+                f"pass '{fetch}' as an argument to the 'target_node_names' argument of the Session::Run API.",
+            )
+        if not 0 <= slot < outputs:
+            raise InvalidArgumentError(None, None, f"FetchOutputs {fetch}: output index too large, must be < {outputs}")
+    missing = [target for target in spec.targets if target not in graph]
+    if missing:
+        raise NotFoundError(None, None, "PruneForTargets: Some target nodes not found: " + "".join(name + " " for name in missing))
+
+
+def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Turn feeds, fetches and targets into nodes and edges, so that later passes need no list of them.
+
+    Before:  x -> y        (feed x:0, fetch y:0)      After:  _arg_x_0_0 -> y -> _retval_y_0_0 -> _SINK
+    Keeps: every node; what is fed loses the consumers of that output. Only fetches and targets are left tied to `_SINK`.
+    With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at a rendezvous instead.
+    Raises what `check_spec` raises, unless the graph was extracted for this very run.
+    """
+    spec, client = ctx.spec, ctx.options.client
+    if graph.extracted_for is not spec:
+        check_spec(graph, spec)
+    device = ctx.options.client_device
+    wanted = {*spec.targets, *(parse_tensor_name(fetch)[0] for fetch in spec.fetches)}
+    for edge in graph.edges_into(SINK):
+        if edge.src not in wanted and edge.src != SOURCE:
+            graph.remove_edge(edge.src, SINK, edge.id)
+
+    for index, feed in enumerate(spec.feeds):
+        node, slot = parse_tensor_name(feed)
+        fed = graph.node(node) if node in graph else None  # left out by `extract` when nothing but the feed names it
+        known = spec.feed_types.get(feed)
+        dtype = known[0] if known else fed.output_dtypes[slot].base_dtype if fed else None
+        if dtype is None:
+            raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
+        shape = known[1] if known else fed.output_shapes[slot] if fed else None
+        if client is None:
+            name, op, attrs = f"_arg_{node}_{slot}_{index}", "_Arg", {"T": dtype, "index": index}
+        else:
+            name, op = f"_recv_{node}_{slot}", "_Recv"
+            attrs = {
+                "tensor_type": dtype,
+                "tensor_name": feed.encode(),
+                "send_device": client.device.encode(),
+                "send_device_incarnation": client.incarnation,
+                "recv_device": client.device.encode(),
+                "client_terminated": True,
+            }
+        made = graph.add_node_op(name, op, (), attrs, device=device, assigned_device=device, origin=(node,), output_shapes=(shape,))
+        graph.add_control_edge(SOURCE, name)
+        if fed is None:
+            continue
+        for edge in graph.edges_out_of(node):
+            if edge.src_output == slot:
+                graph.replace_input(edge.dst, edge.dst_input, made.name, 0)
+            elif edge.is_control and edge.dst != SINK and fed.op in PLACEHOLDERS:
+                graph.remove_control_edge(node, edge.dst)
+                graph.add_control_edge(made.name, edge.dst)
+
+    for name in graph.shields:
+        graph.remove_op(name)
+    graph.shields = set()
+
+    for index, fetch in enumerate(spec.fetches):
+        node, slot = parse_tensor_name(fetch)
+        fetched = graph.node(node)
+        dtype = fetched.output_dtypes[slot].base_dtype
+        if client is None:
+            name, op, attrs = f"_retval_{node}_{slot}_{index}", "_Retval", {"T": dtype, "index": index}
+        else:
+            name, op = f"_send_{node}_{slot}", "_Send"
+            attrs = {
+                "T": dtype,
+                "tensor_name": fetch.encode(),
+                "send_device": client.device.encode(),
+                "send_device_incarnation": client.incarnation,
+                "recv_device": client.device.encode(),
+                "client_terminated": True,
+            }
+        graph.add_node_op(name, op, [(node, slot)], attrs, device=device, assigned_device=device, origin=(node,))
+        graph.add_control_edge(name, SINK)
+
+    for target in spec.targets:
+        graph.add_control_edge(target, SINK)

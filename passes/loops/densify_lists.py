@@ -1,0 +1,470 @@
+"""Tensor lists and tensor arrays of known size and element shape become dense arrays, whose rows are read and written by index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import Shape, is_compatible
+from tfjit.passes.analysis.constant_evaluation import constant_value
+from tfjit.passes.analysis.induction_variables import counted_from, read_loop
+from tfjit.passes.analysis.region_tree import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.canonicalize.canonicalize import simplify
+from tfjit.passes.canonicalize.fold_constants import fold_constants
+from tfjit.passes.control_flow.prune_captures import trim_loops
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.function_library import WHILES
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
+
+_ROUNDS: Final = 4  # each may make element shapes known that the next one needs
+
+_PASS: Final = frozenset({"Identity", "_Arg", "_Retval"})
+# op -> (what it takes of a web, what it gives of one): input and output numbers of lists, of flows, of handles
+_LISTS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    "TensorListFromTensor": ((), (0,)),
+    "TensorListReserve": ((), (0,)),
+    "TensorListSetItem": ((0,), (0,)),
+    "TensorListGetItem": ((0,), ()),
+    "TensorListStack": ((0,), ()),
+    "TensorListLength": ((0,), ()),
+}
+_FLOWS: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    "TensorArrayV3": ((), (1,)),
+    "TensorArrayScatterV3": ((3,), (0,)),
+    "TensorArrayWriteV3": ((3,), (0,)),
+    "TensorArrayReadV3": ((2,), ()),
+    "TensorArrayGatherV3": ((2,), ()),
+    "TensorArraySizeV3": ((1,), ()),
+    "TensorArrayCloseV3": ((), ()),
+}
+_INDEXED: Final = {
+    "TensorListGetItem": ("_GetRow", "Trying to access element {{detail}} in a list with {count} elements."),
+    "TensorListSetItem": ("_SetRow", "Trying to modify element {{detail}} in a list with {count} elements."),
+    "TensorArrayReadV3": ("_GetRow", "Tried to read from index {{detail}} but array size is: {count}"),
+    "TensorArrayWriteV3": ("_SetRow", "Tried to write to index {{detail}} but array is not resizeable and size is: {count}"),
+}
+
+
+class _Stays(Exception):
+    """A list or array is left as it is; the text says why."""
+
+
+def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Replace lists and tensor arrays by the arrays [length, *element shape] that their stacks are.
+
+    Before:  l = TensorListReserve([2], 9); While(l: TensorListSetItem(l, i, x)); TensorListStack
+    After:   l = Fill([9, 2], 0);           While(l: _SetRow(l, i, x));           Identity
+    Of lists: TensorListReserve and TensorListFromTensor, with items read and set, stacks, lengths, through loops and branches. Of
+    arrays: TensorArrayV3 that is filled and emptied whole, row by row of a loop's counter, or single rows, each row written once; the flow
+    becomes the array. An array not all of whose elements are known to be written stays where it declares no element shape, since reading
+    one that is not is an error then. (Of a list, an
+    element that is not set is zeros; a stack of none but such is zeros here, and for undeclared element shapes an error in TensorFlow.)
+    Keeps: values and errors. Needs: `infer_shapes`, `inline_functions`; the shapes that it makes known it follows up itself.
+    """
+    if not _has_lists(graph):
+        return
+    changed = False
+    for _ in range(_ROUNDS):
+        if not _Round(graph, ctx).run():
+            break
+        changed = True
+        ctx.scratch.pop("infer_shapes", None)
+        infer_shapes(graph, ctx)
+    if changed:
+        simplify(graph, ctx)
+        fold_constants(graph, ctx)
+        infer_shapes(graph, ctx)
+        top = open_scopes(graph, ctx)
+        fold_scopes(top)  # what is only asked for its shape is not needed then
+        close_scopes(top)
+        trim_loops(graph, ctx)
+        infer_shapes(graph, ctx)
+
+
+def _has_lists(graph: DataflowGraph) -> bool:
+    """Whether lists or arrays are made in a graph or in the bodies that it runs."""
+    library = graph.functions
+    graphs = [graph]
+    if any(is_structured(node.op) for node in graph.op_nodes()):
+        graphs += [library.body(ref).graph for ref in library.reachable(graph)]
+    return any(node.op in _LISTS or node.op == "TensorArrayV3" for one in graphs for node in one.op_nodes())
+
+
+def _overlap(taken: list[np.ndarray]) -> bool:
+    """Whether some row is in two of the sets."""
+    return bool(taken) and bool((np.sum(taken, axis=0) > 1).any())
+
+
+@dataclass(slots=True)
+class _Web:
+    """The tensors of one list or flow, or of one array's handle. uses: (scope, node) of every op that makes or takes it."""
+
+    tensors: list[Place] = field(default_factory=list)
+    uses: list[tuple[Scope, Node]] = field(default_factory=list)
+    foreign: str = ""  # an op that takes or makes it otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class _Dense:
+    """What a web becomes; a handle becomes a number that nobody looks at."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    is_handle: bool = False
+
+
+class _Round:
+    """One look at all webs of a plan."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.ctx = ctx
+        self.top = open_scopes(graph, ctx)
+        self.webs = Webs(self.top)
+        self.found: dict[Place, _Dense] = {}
+
+    def run(self) -> bool:
+        """Rewrite what can be; whether there was any."""
+        for scope in self.top.all():
+            for node in scope.graph.op_nodes():
+                self._join(scope, node)
+        members = self._members()
+        for root, web in members.items():
+            kinds = {node.op for _, node in web.uses}
+            if "TensorListReserve" in kinds or "TensorListFromTensor" in kinds:
+                self._decide(root, web, lambda web=web: self._list(web))
+            elif "TensorArrayV3" in kinds:
+                self._decide(root, web, lambda web=web: self._array(web, members))
+        if not self.found:
+            return False
+        for scope in list(self.top.all()):
+            self._rewrite(scope)
+        close_scopes(self.top)
+        self.top.graph.tie_ends()
+        return True
+
+    def _join(self, scope: Scope, node: Node) -> None:
+        inputs = scope.graph.inputs(node.name)
+        if node.op == "Identity":
+            self.webs.join((id(scope), *inputs[0]), (id(scope), node.name, 0))
+        takes, gives = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
+        for k in takes:
+            for slot in gives:
+                self.webs.join((id(scope), *inputs[k]), (id(scope), node.name, slot))
+
+    def _members(self) -> dict[Place, _Web]:
+        """The webs that some list or array is in."""
+        roots: dict[Place, _Web] = {}
+        for scope in self.top.all():
+            for node in scope.graph.op_nodes():
+                _, gives = {**_LISTS, **_FLOWS}.get(node.op, ((), ()))
+                for slot in gives:
+                    roots.setdefault(self.webs.find((id(scope), node.name, slot)), _Web())
+                if node.op == "TensorArrayV3":
+                    roots.setdefault(self.webs.find((id(scope), node.name, 0)), _Web())
+        for scope in self.top.all():
+            for node in scope.graph.op_nodes():
+                self._collect(scope, node, roots)
+        return roots
+
+    def _collect(self, scope: Scope, node: Node, roots: dict[Place, _Web]) -> None:
+        known = {**_LISTS, **_FLOWS}.get(node.op)
+        passes = is_structured(node.op) or (node.op in _PASS and (scope is not self.top or node.op == "Identity"))
+        for slot in range(len(node.output_dtypes)):
+            web = roots.get(self.webs.find((id(scope), node.name, slot)))
+            if web is None:
+                continue
+            web.tensors.append((id(scope), node.name, slot))
+            if not passes:
+                self._use(web, scope, node, known is not None and (slot in known[1] or node.op == "TensorArrayV3"))
+        for k, (src, slot) in enumerate(scope.graph.inputs(node.name)):
+            web = roots.get(self.webs.find((id(scope), src, slot)))
+            if web is not None and not passes:
+                handle = node.op in _FLOWS and k == 0
+                self._use(web, scope, node, known is not None and (k in known[0] or handle))
+
+    def _use(self, web: _Web, scope: Scope, node: Node, understood: bool) -> None:
+        if not understood:
+            web.foreign = f"{node.op} '{node.name}' uses it"
+        elif not any(n is node for _, n in web.uses):
+            web.uses.append((scope, node))
+
+    def _decide(self, root: Place, web: _Web, decide: Any) -> None:
+        name = web.uses[0][1].name
+        try:
+            if web.foreign:
+                raise _Stays(web.foreign)
+            dense = decide()
+        except _Stays as why:
+            self.ctx.log(name, f"stays a list or array: {why}")
+            return
+        if dense is not None:
+            self.found[root] = dense
+            self.ctx.log(name, f"is an array {dense.dtype.name}{list(dense.shape)}")
+
+    # ---- may it be dense, and of what shape
+
+    def _value(self, scope: Scope, tensor: tuple[str, int]) -> np.ndarray | None:
+        found = constant_value(scope.graph, *tensor)
+        return found if found is not None else scope.ctx.values.get(tensor)
+
+    def _list(self, web: _Web) -> _Dense:
+        counts: set[int] = set()
+        elements: list[Shape] = []
+        dtypes: set[DType] = set()
+        self._expect_bodies(web)
+        for scope, node in web.uses:
+            inputs = scope.graph.inputs(node.name)
+            if node.op in _INDEXED:
+                self._expect_scalar(scope, inputs[1])
+            if "element_dtype" in node.attrs:
+                dtypes.add(node.attrs["element_dtype"])
+            if node.op == "TensorListFromTensor":
+                shape = tensor_shape(scope.graph, *inputs[0])
+                if not is_static(shape) or not shape:
+                    raise _Stays(f"the shape of '{inputs[0][0]}' is not known")
+                counts.add(shape[0] or 0)
+                elements += [shape[1:], self._element_shape(scope, inputs[1])]
+            elif node.op == "TensorListReserve":
+                count = self._value(scope, inputs[1])
+                if count is None or count.ndim or count < 0:
+                    raise _Stays("its length is not known")
+                counts.add(int(count))
+                elements.append(self._element_shape(scope, inputs[0]))
+            elif node.op == "TensorListSetItem":
+                if node.attrs.get("resize_if_index_out_of_bounds"):
+                    raise _Stays("it may grow")
+                elements.append(tensor_shape(scope.graph, *inputs[2]))
+            elif node.op in ("TensorListGetItem", "TensorListStack"):
+                elements.append(self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1]))
+        for scope, node in web.uses:
+            if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (-1, *counts):
+                raise _Stays(f"'{node.name}' wants another length")
+            declares = node.op != "TensorListStack" or is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1]))
+            if 0 in counts and not declares:
+                raise _Stays("it has no elements, and what they would be is not declared")
+        return self._dense(counts, elements, dtypes)
+
+    def _element_shape(self, scope: Scope, tensor: tuple[str, int]) -> Shape:
+        value = self._value(scope, tensor)
+        if value is None or (value.ndim == 0 and int(value) == -1):
+            return None
+        if value.ndim != 1 or (value < -1).any():
+            raise _Stays(f"'{tensor[0]}' is no shape")
+        return tuple(None if size < 0 else int(size) for size in value)
+
+    def _dense(self, counts: set[int], elements: list[Shape], dtypes: set[DType]) -> _Dense:
+        known = [shape for shape in elements if shape is not None and None not in shape]
+        if not known:
+            raise _Stays("the shape of its elements is not known")
+        if len(counts) != 1 or len(dtypes) != 1 or not all(is_compatible(shape, known[0]) for shape in elements):
+            raise _Stays("its elements differ")
+        dtype = next(iter(dtypes))
+        if not dtype.is_numpy_compatible or dtype.name == "string":
+            raise _Stays(f"its elements are of type {dtype.name}")
+        return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
+
+    def _expect_bodies(self, web: _Web) -> None:
+        """Outside of loops and branches there is nothing to gain, and a kernel of the list itself knows every error."""
+        if all(scope == id(self.top) for scope, _, _ in web.tensors):
+            raise _Stays("no loop or branch takes it")
+
+    def _expect_scalar(self, scope: Scope, tensor: tuple[str, int]) -> None:
+        if tensor_shape(scope.graph, *tensor) != ():
+            raise _Stays(f"the index '{tensor[0]}' is not known to be a scalar")
+
+    def _array(self, web: _Web, members: dict[Place, _Web]) -> _Dense | None:
+        made = [(scope, node) for scope, node in web.uses if node.op == "TensorArrayV3"]
+        if len(made) != 1:
+            raise _Stays("several arrays meet")
+        scope, array = made[0]
+        handle = self.webs.find((id(scope), array.name, 0))
+        flow = self.webs.find((id(scope), array.name, 1))
+        if members[handle].foreign or members[flow].foreign:
+            raise _Stays(members[handle].foreign or members[flow].foreign)
+        if handle == flow or len({id(node) for _, node in members[handle].uses if node.op == "TensorArrayV3"}) != 1:
+            raise _Stays("several arrays meet")
+        dense = self._array_shape(scope, array, members[flow])
+        for user, node in members[handle].uses:
+            takes = _FLOWS[node.op][0]
+            inputs = user.graph.inputs(node.name)
+            if any(self.webs.find((id(user), *inputs[k])) != flow for k in takes):
+                raise _Stays(f"'{node.name}' takes another flow")
+        return _Dense(as_dtype("float32"), (), True) if self.webs.find((id(scope), array.name, 0)) in self._roots(web) else dense
+
+    def _roots(self, web: _Web) -> set[Place]:
+        return {self.webs.find(tensor) for tensor in web.tensors}
+
+    def _array_shape(self, scope: Scope, array: Node, web: _Web) -> _Dense:
+        if array.attrs.get("dynamic_size"):
+            raise _Stays("it may grow")
+        size = self._value(scope, scope.graph.inputs(array.name)[0])
+        if size is None or size.ndim or size < 0:
+            raise _Stays("its size is not known")
+        count = int(size)
+        declared = array.attrs.get("element_shape")
+        elements: list[Shape] = [declared.dims_tuple] if declared is not None else []
+        self._expect_bodies(web)
+        everything = np.ones(count, bool)
+        written: list[tuple[np.ndarray, bool]] = []
+        read: list[np.ndarray] = []
+        for user, node in web.uses:
+            inputs = user.graph.inputs(node.name)
+            if node.op in _INDEXED:
+                self._expect_scalar(user, inputs[1])
+            if node.op == "TensorArrayReadV3" and array.attrs.get("clear_after_read"):
+                read.append(self._rows(scope, user, node, inputs[1], count)[0])
+            if node.op == "TensorArrayScatterV3":
+                shape = tensor_shape(user.graph, *inputs[2])
+                self._expect_whole(scope, user, node, inputs[1], count)
+                elements.append(None if shape is None else shape[1:])
+                written.append((everything, True))
+            elif node.op == "TensorArrayGatherV3":
+                self._expect_whole(scope, user, node, inputs[1], count)
+                read.append(everything)
+            elif node.op == "TensorArrayWriteV3":
+                elements.append(tensor_shape(user.graph, *inputs[2]))
+                written.append(self._rows(scope, user, node, inputs[1], count))
+        if _overlap([rows for rows, _ in written]):
+            raise _Stays("its elements may be written twice")
+        if array.attrs.get("clear_after_read") and _overlap(read):
+            raise _Stays("its elements may be read twice")
+        surely = sum((rows for rows, always in written if always), np.zeros(count, bool))
+        if not surely.all() and not is_static(elements[0] if declared is not None else None):
+            raise _Stays("elements of no declared shape may be read that nobody has written")
+        return self._dense({count}, elements, {array.attrs["dtype"]})
+
+    def _expect_whole(self, owner: Scope, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
+        value = self._value(scope, indices)
+        if value is None or not np.array_equal(value, np.arange(count)):
+            raise _Stays(f"'{node.name}' does not take all elements in their order")
+        if scope is not owner and (scope.key != "cond" and node.op == "TensorArrayScatterV3"):
+            raise _Stays(f"'{node.name}' may write its elements twice")
+
+    def _rows(self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int) -> tuple[np.ndarray, bool]:
+        """Which rows an op reads or writes, none of them twice, and whether it comes to all of them.
+
+        owner: where the array is made: an op there takes one row, one in the body of a loop there those that a counter gives.
+        """
+        rows = np.zeros(count, bool)
+        if scope is owner:
+            value = self._value(scope, index)
+            if value is None:
+                return np.ones(count, bool), False
+            rows[[k for k in (int(value),) if 0 <= k < count]] = True
+            return rows, True
+        if scope.key != "body" or scope not in owner.children.get(scope.node, ()):
+            raise _Stays(f"'{node.name}' is not in a loop around which the array is made")
+        loop = read_loop(owner, scope.node)
+        offset, k = counted_from(scope, index)
+        if k in loop.steps and k not in loop.counters:
+            return np.ones(count, bool), False
+        counter = loop.counters.get(k)
+        if counter is None:
+            raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
+        first, last = counter.start + offset, counter.start + offset + counter.step * (loop.at_most or 0)
+        if loop.at_most is None:
+            last = count if counter.step > 0 else -1
+        taken = range(first, last, counter.step)
+        if counter.step < 0:
+            taken = taken[::-1]
+        low = taken[max(-(taken.start // taken.step), 0) :] if taken.start < 0 else taken
+        rows[low.start : max(low.stop, 0) : low.step] = True
+        return rows, loop.trips is not None
+
+    # ---- rewriting
+
+    def _of(self, scope: Scope, tensor: tuple[str, int]) -> _Dense | None:
+        return self.found.get(self.webs.find((id(scope), *tensor)))
+
+    def _rewrite(self, scope: Scope) -> None:
+        """Types of what carries webs first, so that every tensor has its type when the ops that take it are made."""
+        graph = scope.graph
+        nodes = [graph.node(name) for name in graph.topological_order() if name not in ("_SOURCE", "_SINK")]
+        planned = [self._plan(scope, node) for node in nodes]
+        for plan in planned:
+            if plan is not None:
+                scope.changed = True
+                plan()
+                self.ctx.scratch.pop("infer_shapes", None)
+        if scope.changed:
+            graph.forget_order()
+
+    def _plan(self, scope: Scope, node: Node) -> Any:
+        graph, op = scope.graph, node.op
+        inputs = graph.inputs(node.name)
+        taken = [self._of(scope, tensor) for tensor in inputs]
+        given = [self._of(scope, (node.name, slot)) for slot in range(len(node.output_dtypes))]
+        if not any(taken) and not any(given):
+            return None
+        if op == "_Arg" and given[0] is not None:
+            dense = given[0]
+            return lambda: self._shaped(graph.change_op(node.name, op, [], {**node.attrs, "T": dense.dtype}), dense)
+        if op in ("_Retval", "Identity") and taken[0] is not None:
+            dense = taken[0]
+            return lambda: self._shaped(graph.change_op(node.name, op, graph.inputs(node.name), {**node.attrs, "T": dense.dtype}), dense)
+        if is_structured(op):
+            return lambda: self._carry(graph, node, taken, given)
+        return lambda: self._op(scope.graph, node, taken, given)
+
+    def _shaped(self, node: Node, dense: _Dense) -> None:
+        node.output_shapes = (dense.shape,) * len(node.output_dtypes)
+
+    def _carry(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
+        attrs, shapes = dict(node.attrs), list(node.output_shapes)
+        if "output_shapes" in attrs:
+            attrs["output_shapes"] = ()
+        if node.op in WHILES:
+            attrs["T"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["T"], taken, strict=True))
+        else:
+            attrs["Tin"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tin"], taken[1:], strict=True))
+            attrs["Tout"] = tuple(old if dense is None else dense.dtype for old, dense in zip(attrs["Tout"], given, strict=True))
+        made = graph.change_op(node.name, node.op, graph.inputs(node.name), attrs)
+        made.output_shapes = tuple(old if dense is None else dense.shape for old, dense in zip(shapes, given, strict=True))
+
+    def _op(self, graph: DataflowGraph, node: Node, taken: list[_Dense | None], given: list[_Dense | None]) -> None:
+        op, name = node.op, node.name
+        inputs = graph.inputs(name)  # as they are by now
+        if op == "TensorArrayV3":
+            assert given[1] is not None
+            flow = self._zeros(graph, graph.new_name(f"{name}/rows"), given[1], node)
+            graph.redirect_output(name, 1, flow, 0)
+            number = np.zeros((), np.float32)
+            number.setflags(write=False)
+            graph.change_op(name, "Const", [], {"dtype": as_dtype(number.dtype), "value": number}).output_shapes = ((),)
+            return
+        if op == "TensorArrayCloseV3":
+            graph.change_op(name, "NoOp", [], {})
+            return
+        dense = next(d for d in (*taken, *given) if d is not None and not d.is_handle)
+        lists = {"TensorListGetItem": (0, 1), "TensorListSetItem": (0, 1, 2), "TensorArrayReadV3": (2, 1), "TensorArrayWriteV3": (3, 1, 2)}
+        if op in _INDEXED:
+            new, message = _INDEXED[op]
+            attrs = {"T": dense.dtype, "message": message.format(count=dense.shape[0]).encode()}
+            made = graph.change_op(name, new, [inputs[k] for k in lists[op]], attrs)
+            made.output_shapes = (dense.shape if new == "_SetRow" else dense.shape[1:],)
+        elif op == "TensorListReserve":
+            dims = new_constant(graph, node, np.array(dense.shape, np.int32))
+            zero = new_constant(graph, node, np.zeros((), dense.dtype.as_numpy_dtype))
+            self._shaped(graph.change_op(name, "Fill", [dims, zero], {"T": dense.dtype}), dense)
+        elif op in ("TensorListLength", "TensorArraySizeV3"):
+            value = np.array(dense.shape[0], np.int32)
+            value.setflags(write=False)
+            graph.change_op(name, "Const", [], {"dtype": as_dtype(value.dtype), "value": value}).output_shapes = ((),)
+        else:  # the whole of it
+            source = {"TensorListFromTensor": 0, "TensorListStack": 0, "TensorArrayScatterV3": 2, "TensorArrayGatherV3": 2}[op]
+            self._shaped(graph.change_op(name, "Identity", [inputs[source]], {"T": dense.dtype}), dense)
+
+    def _zeros(self, graph: DataflowGraph, name: str, dense: _Dense, like: Node) -> str:
+        dims = new_constant(graph, like, np.array(dense.shape, np.int32))
+        zero = new_constant(graph, like, np.zeros((), dense.dtype.as_numpy_dtype))
+        made = graph.add_node_op(name, "Fill", [dims, zero], {"T": dense.dtype}, like=like)
+        made.output_shapes = (dense.shape,)
+        return made.name
+
+
+__all__ = ["dense_lists"]

@@ -1,0 +1,186 @@
+"""Loops whose nodes lie on several devices: every device gets a loop of its own that runs as often, and carries nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.types import dtypes
+from tfjit.passes.ir.dataflow_graph import NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Edge, Node
+
+ENTERS: Final = frozenset({"Enter", "RefEnter"})
+EXITS: Final = frozenset({"Exit", "RefExit"})
+SWITCHES: Final = frozenset({"Switch", "RefSwitch"})
+
+
+@dataclass(slots=True)
+class Frames:
+    """Which loop each node is in.
+
+    of: node -> frame name, "" outside of loops; enter, condition: frame -> one of its Enter nodes, its LoopCond; outer: frame -> frame.
+    """
+
+    of: dict[str, str] = field(default_factory=dict)
+    enter: dict[str, str] = field(default_factory=dict)
+    outer: dict[str, str] = field(default_factory=lambda: {"": ""})
+    condition: dict[str, str] = field(default_factory=dict)
+
+
+def find_frames(graph: DataflowGraph) -> Frames:
+    """The frames of a graph, from its Enter and Exit nodes."""
+    frames = Frames()
+    for name in graph.topological_order():
+        node = graph.node(name)
+        inside = ""
+        for src in graph._pred[name]:
+            if src == SOURCE or graph.is_back_edge(src, name):
+                continue
+            frame = frames.of[src]
+            inside = inside or (frames.outer.get(frame, "") if graph.node(src).op in EXITS else frame)
+        if node.op in ENTERS:
+            frame = node.attrs["frame_name"].decode()
+            frames.outer.setdefault(frame, inside)
+            frames.enter.setdefault(frame, name)
+            inside = frame
+        elif node.op == "LoopCond":
+            frames.condition[inside] = name
+        frames.of[name] = inside
+    return frames
+
+
+def colocate_control_flow(graph: DataflowGraph) -> None:
+    """Move control-flow nodes beside what they pass on: Switch and Exit to their data input, Enter and NextIteration to their first reader.
+
+    Before:  m=Merge on CPU:1 -> s=Switch on CPU:0      After:  s on CPU:1
+    Keeps: everything but the assigned devices of those nodes. Source: TensorFlow 2.5, graph/graph_partition.cc.
+    """
+    # TensorFlow walks depth first from the source, and a node that follows another may be moved before or after it
+    stack, seen = [SOURCE], set()
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name not in (SOURCE, SINK):
+            _follow(graph, graph.node(name))
+        stack += [edge.dst for edge in graph.edges_out_of(name) if edge.dst not in seen]
+
+
+def _follow(graph: DataflowGraph, node: Node) -> None:
+    if node.op in SWITCHES or node.op in EXITS:
+        node.assigned_device = graph.node(graph.inputs(node.name)[0][0]).assigned_device
+    elif (node.op in ENTERS and not node.input_dtypes[0].is_ref) or node.op in NEXT_ITERATIONS:
+        readers = graph.consumers(node.name)
+        if readers:
+            node.assigned_device = graph.node(readers[0][0]).assigned_device
+
+
+@dataclass(frozen=True, slots=True)
+class ControlLoop:
+    """The nodes of a control loop that others are tied to."""
+
+    enter: str
+    merge: str
+
+
+def add_control_loops(graph: DataflowGraph, new_name: Callable[[str], str]) -> dict[tuple[str, str], int]:
+    """Give every device that a loop's edges lead to a control loop: Enter, Merge, Switch by the loop's own condition, NextIteration.
+
+    The destination of each such edge waits for the Merge of its device's control loop, until partitioning lets the receive wait in
+    its stead: so a receive happens once an iteration. Loops within loops are stacked.
+    Returns (Merge, destination) -> number of edges that brought it in. Raises InvalidArgumentError for a loop without LoopCond.
+    Source: TensorFlow 2.5, graph/graph_partition.cc.
+    """
+    if graph.op_types.isdisjoint(ENTERS):
+        return {}
+    frames = find_frames(graph)
+    loops: dict[tuple[str, str], ControlLoop] = {}
+    for edge in sorted(graph.all_edges()):
+        frame = _crossed_frame(graph, frames, edge)
+        if frame:
+            _add_loops(graph, frames, frame, edge, loops, new_name)
+    waits: dict[tuple[str, str], int] = {}
+    for edge in sorted(graph.all_edges()):
+        frame = _crossed_frame(graph, frames, edge)
+        if frame:
+            merge = loops[frame, graph.node(edge.dst).assigned_device].merge
+            waits[merge, edge.dst] = waits.get((merge, edge.dst), 0) + 1
+    for merge, dst in waits:
+        graph.add_control_edge(merge, dst)
+    return waits
+
+
+def _crossed_frame(graph: DataflowGraph, frames: Frames, edge: Edge) -> str:
+    """The frame in which an edge leads from one device to another; "" for edges on one device and outside of loops.
+
+    An Exit gives its value to the frame around its own, and an Enter takes its input from there.
+    """
+    if edge.src == SOURCE or edge.dst == SINK:
+        return ""
+    src, dst = graph.node(edge.src), graph.node(edge.dst)
+    if src.assigned_device == dst.assigned_device:
+        return ""
+    given, taken = frames.of[edge.src], frames.of[edge.dst]
+    given = frames.outer[given] if src.op in EXITS else given
+    taken = frames.outer[taken] if dst.op in ENTERS else taken
+    return given if given == taken else ""
+
+
+def _add_loops(
+    graph: DataflowGraph,
+    frames: Frames,
+    frame: str,
+    edge: Edge,
+    loops: dict[tuple[str, str], ControlLoop],
+    new_name: Callable[[str], str],
+) -> None:
+    """Add the control loop of the frame that an edge crosses devices in on its destination's device, and those of the frames around it."""
+    dst = graph.node(edge.dst)
+    device = dst.assigned_device
+    inner: ControlLoop | None = None
+    while frame:
+        known = loops.get((frame, device))
+        made = known or _add_loop(graph, frames, frame, dst, new_name)
+        loops[frame, device] = made
+        if inner is not None:
+            graph.add_data_edge(made.merge, 0, inner.enter, 0)
+        if known is not None:
+            return
+        frame, inner = frames.outer[frame], made
+    if inner is not None:
+        start = np.zeros(0, dtype=np.float32)
+        start.setflags(write=False)
+        made_const = _add(graph, frames, dst, new_name(dst.name), "Const", {"dtype": dtypes.float32, "value": start}, "")
+        graph.add_data_edge(made_const.name, 0, inner.enter, 0)
+
+
+def _add_loop(graph: DataflowGraph, frames: Frames, frame: str, dst: Node, new_name: Callable[[str], str]) -> ControlLoop:
+    """The four nodes of one control loop, on the device of `dst`."""
+    condition = frames.condition.get(frame)
+    if condition is None:
+        raise InvalidArgumentError(None, None, f"A cross-device loop must have a pivot predicate: {frame}")
+    enter_name, merge_name, switch_name, next_name = (f"_cloop{new_name(dst.name)}" for _ in range(4))
+    iterations = graph.node(frames.enter[frame]).attrs["parallel_iterations"]
+    attrs = {"T": dtypes.float32, "frame_name": frame.encode(), "parallel_iterations": iterations, "is_constant": False}
+    _add(graph, frames, dst, enter_name, "Enter", attrs, frame)
+    _add(graph, frames, dst, merge_name, "Merge", {"T": dtypes.float32, "N": 2}, frame)
+    _add(graph, frames, dst, switch_name, "Switch", {"T": dtypes.float32}, frame)
+    _add(graph, frames, dst, next_name, "NextIteration", {"T": dtypes.float32}, frame)
+    graph.add_data_edge(merge_name, 0, switch_name, 0)
+    graph.add_data_edge(condition, 0, switch_name, 1)
+    graph.add_data_edge(switch_name, 1, next_name, 0)
+    graph.add_data_edge(enter_name, 0, merge_name, 0)
+    graph.add_data_edge(next_name, 0, merge_name, 1)
+    return ControlLoop(enter_name, merge_name)
+
+
+def _add(graph: DataflowGraph, frames: Frames, like: Node, name: str, op: str, attrs: dict[str, object], frame: str) -> Node:
+    """A node whose edges come later: in a loop each needs another first."""
+    node = graph.add_loose_node(name, op, attrs, like)
+    node.output_shapes = tuple((0,) if dtype is dtypes.float32 else () for dtype in node.output_dtypes)
+    frames.of[name] = frame
+    return node

@@ -1,0 +1,447 @@
+"""Which device each node runs on: device specs, colocation groups, kernels, soft placement."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tfjit.framework import settings
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.op_defs.attrs import summarize
+from tfjit.framework.types import device_spec, dtypes
+from tfjit.framework.types.device_spec import DeviceSpec
+from tfjit.framework.types.dtypes import DType
+from tfjit.kernels.registry import find_native, find_reference
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
+
+log: Final = logging.getLogger("tfjit.placement")
+
+# which device type is taken first when several have a kernel of the same priority
+_TYPE_PRIORITY: Final = {"GPU": 210, "CPU": 60}
+_METADATA: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+# ops that take a resource or reference from another device than their own
+_EXEMPT: Final = frozenset(
+    {
+        "If",
+        "StatelessIf",
+        "While",
+        "StatelessWhile",
+        "Case",
+        "StatelessCase",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "RemoteCall",
+        "ReduceDataset",
+        "_Retval",
+        "_Send",
+        "_HostSend",
+    }
+)
+
+
+def registry_has_kernel(op: str, device_type: str, dtypes: tuple[DType, ...]) -> int | None:
+    """A `HasKernel` that asks the kernel registry alone: a reference or a compiled kernel serves on the CPU."""
+    if device_type == "CPU" and (find_reference(op) is not None or find_native(op) is not None):
+        return 0
+    return None
+
+
+def place(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Give every node that has no assigned device one of `options.devices`.
+
+    Before:  v=VariableV2 @/cpu:1 -> Assign -> y      After:  v and Assign on CPU:1, y on CPU:0
+    Keeps: what is assigned already, so a session places its whole graph, and again what extending it adds: variables get one
+    device for all runs. Nodes that share a `loc:@` class, a reference or a resource share a device; a node without inputs goes
+    where all its consumers are, shapes follow their input, and an Identity between two nodes that ask for one device goes there.
+    A node that cannot be placed is noted in `graph.unplaced`, and `pipeline.build` raises for runs that need it; with
+    `options.strict_placement` the first one raises InvalidArgumentError here.
+    Source: TensorFlow 2.5, common_runtime/placer.cc and colocation_graph.cc.
+    """
+    _Placer(graph, ctx).run()
+    if graph.unplaced and ctx.options.strict_placement:
+        raise_unplaced(graph, graph)
+
+
+def place_graph(graph: DataflowGraph, options: PassOptions) -> None:
+    """`place` for a session, which has options and no run yet."""
+    place(graph, PassContext(options=options))
+
+
+def raise_unplaced(graph: DataflowGraph, needed: DataflowGraph) -> None:
+    """Raise InvalidArgumentError for the node of `needed` that the placer of `graph` failed at first."""
+    for name, reason in graph.unplaced.items():
+        if name in needed and name not in needed.shields:
+            raise InvalidArgumentError(None, None, reason)
+
+
+class _Conflict(Exception):
+    """Two device specs, or two nodes, that exclude each other."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Nodes that must share a device. kinds: device types with a kernel for all of them, with their priorities."""
+
+    leader: Node
+    requested: DeviceSpec
+    kinds: dict[str, int]
+    resource: DeviceSpec = field(default_factory=DeviceSpec)
+    assigned: str = ""
+    size: int = 1
+
+
+@dataclass(slots=True)
+class _Signature:
+    """What nodes of one op type and dtypes have in common. kinds: as in a group; shares: they take or give a reference or a resource;
+    generates: they make one tensor out of nothing, so that they may go where their consumers are; found: names of the devices for one
+    of them that only needs a kernel, best first, None until that was asked."""
+
+    kinds: dict[str, int]
+    shares: bool
+    generates: bool
+    found: list[str] | None = None
+
+
+class _Placer:
+    """One placement of one graph."""
+
+    def __init__(self, graph: DataflowGraph, ctx: PassContext) -> None:
+        self.graph, self.options, self.ctx = graph, ctx.options, ctx
+        self.devices = {device.name: device for device in self.options.devices}
+        self.specs = {device.name: device_spec.parse(device.name) for device in self.options.devices}
+        self.device_types = sorted({device.device_type for device in self.options.devices})
+        self.parent: dict[str, str] = {}
+        self.groups: dict[str, _Group] = {}
+        self.signatures: dict[tuple[Any, ...], _Signature] = {}
+        self.candidates: dict[tuple[object, ...], list[str]] = {}
+        self.broken: dict[str, str] = {}  # root of a group that cannot be placed -> why
+        self.logs = settings.logs("placement")
+        self.reports = self.logs or self.options.log_device_placement
+
+    def run(self) -> None:
+        graph = self.graph
+        graph.unplaced = {}
+        nodes = sorted((node for node in graph.op_nodes() if not node.assigned_device), key=lambda node: node.id)
+        companions = {name for node in nodes if "_class" in node.attrs for name in _colocated_with(node)}
+        signatures = [self.signature(node) for node in nodes]
+        for node, signature in zip(nodes, signatures, strict=True):
+            breathe()
+            alone = not node.device and "_class" not in node.attrs and not signature.shares
+            if not alone or not signature.kinds or node.name in companions:
+                self.start_group(node)
+        self.colocate_classes(nodes)
+        self.colocate_references([node for node, signature in zip(nodes, signatures, strict=True) if signature.shares])
+        # what breaks a group comes before what has no device, as TensorFlow reports it
+        for root, reason in self.broken.items():
+            graph.unplaced[root] = reason
+        later = []
+        several = len(self.devices) > 1
+        for node, signature in zip(nodes, signatures, strict=True):
+            if signature.generates or (several and _is_between_equals(graph, node)):
+                later.append((node, signature))
+                continue
+            wanted = ""
+            if node.op in _METADATA:
+                inputs = graph.inputs(node.name)
+                wanted = graph.node(inputs[0][0]).assigned_device if inputs else ""
+            self.assign(node, signature, wanted)
+        for node, signature in later:
+            homes = {graph.node(edge.dst).assigned_device for edge in graph.edges_out_of(node.name)} if several else ()
+            self.assign(node, signature, next(iter(homes)) if len(homes) == 1 else "")
+
+    # ---- groups
+
+    def start_group(self, node: Node) -> None:
+        """A group of one, from the node's own device and kernels."""
+        self.parent[node.name] = node.name
+        if node.assigned_device:
+            spec = device_spec.parse(node.assigned_device)
+            self.groups[node.name] = _Group(node, spec, self.kinds(node), assigned=node.assigned_device)
+            return
+        requested = DeviceSpec()
+        if node.device:
+            try:
+                requested = device_spec.parse(node.device)
+            except ValueError:
+                self.fail(node, f"Malformed device specification '{node.device}' in node: {_describe(node)}", name_operation=False)
+        kinds = self.kinds(node)
+        if not kinds:
+            self.fail(node, self.no_kernel(node), name_operation=False)
+        group = self.groups[node.name] = _Group(node, requested, kinds)
+        if node.device and _is_resource_generator(node):
+            group.resource = requested
+
+    def kinds(self, node: Node) -> dict[str, int]:
+        """Device types that have a kernel for the node, with the kernel's priority."""
+        return self.signature(node).kinds
+
+    def signature(self, node: Node) -> _Signature:
+        """What the node has in common with others of its op type and dtypes."""
+        # dtypes are interned, so their addresses stand for them
+        key = (node.op, *map(id, node.input_dtypes), 0, *map(id, node.output_dtypes))
+        found = self.signatures.get(key)
+        if found is None:
+            types = node.input_dtypes + node.output_dtypes
+            asked = {kind: self.options.has_kernel(node.op, kind, types) for kind in self.device_types}
+            kinds = {kind: priority for kind, priority in asked.items() if priority is not None}
+            outputs = node.output_dtypes
+            generates = not node.input_dtypes and len(outputs) == 1 and not outputs[0].is_ref
+            found = self.signatures[key] = _Signature(kinds, _shares(types), generates)
+        return found
+
+    def root(self, name: str) -> str:
+        """The name that stands for a node's group; a node that had none gets one."""
+        parent = self.parent
+        if name not in parent:
+            self.start_group(self.graph.node(name))
+        top = name
+        while parent[top] != top:
+            top = parent[top]
+        while parent[name] != top:
+            parent[name], name = top, parent[name]
+        return top
+
+    def colocate_classes(self, nodes: list[Node]) -> None:
+        """Join nodes of one `loc:@` class. The class of a node's own name counts as well, whoever comes first."""
+        for node in nodes:
+            for other in _colocated_with(node) if "_class" in node.attrs else ():
+                if other not in self.graph:
+                    self.fail(node, f"Node '{node.name}' expects to be colocated with unknown node '{other}'", name_operation=False)
+                elif other != node.name:
+                    self.join(node.name, other, node)
+
+    def colocate_references(self, nodes: list[Node]) -> None:
+        """Join what makes a reference or resource with what takes it; where both ask for a device, the maker's wins."""
+        for node in nodes:
+            if node.op in _EXEMPT or not _shares(node.input_dtypes):
+                continue
+            for index, (src, _) in enumerate(self.graph.inputs(node.name)):
+                dtype = node.input_dtypes[index]
+                if not (dtype.is_ref or dtype is dtypes.resource) or self.graph.node(src).op == "_Arg":
+                    continue
+                maker, taker = self.groups[self.root(src)], self.groups[self.root(node.name)]
+                if maker is taker:
+                    continue
+                if not taker.assigned and _conflict(maker.requested, taker.requested):
+                    self.ctx.log(
+                        node.name, f"its device {taker.requested} gives way to {maker.requested} of '{src}', whose reference it takes"
+                    )
+                    taker.requested = maker.requested
+                self.join(src, node.name, node)
+
+    def join(self, x: str, y: str, blamed: Node) -> None:
+        """Make two nodes' groups one. A conflict breaks the joint group."""
+        x_root, y_root = self.root(x), self.root(y)
+        if x_root == y_root:
+            return
+        a, b = self.groups[x_root], self.groups[y_root]
+        reason = self.broken.pop(x_root, "") or self.broken.pop(y_root, "")
+        try:
+            requested = _merge(a.requested, b.requested, self.options.soft_placement)
+            resource = _merge(a.resource, b.resource, self.options.soft_placement)
+            assigned = a.assigned or b.assigned
+            if a.assigned and b.assigned and a.assigned != b.assigned:
+                raise _Conflict(f"Cannot merge devices with incompatible names: '{a.assigned}' and '{b.assigned}'")
+            if assigned and not requested.matches(device_spec.parse(assigned)):
+                if not self.options.soft_placement:
+                    raise _Conflict(f"'{x if a.assigned else y}' is on '{assigned}' already")
+                requested = device_spec.parse(assigned)
+        except _Conflict as conflict:
+            requested, resource, assigned = a.requested, a.resource, a.assigned or b.assigned
+            reason = reason or _at(blamed, f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}}: {conflict}")
+        kinds = {kind: min(priority, b.kinds[kind]) for kind, priority in a.kinds.items() if kind in b.kinds}
+        if not kinds and a.kinds and b.kinds:
+            reason = reason or _at(
+                blamed,
+                f"Cannot colocate nodes {{{{colocation_node {x}}}}} and {{{{colocation_node {y}}}}} because no device type supports both "
+                f"of those nodes and the other nodes colocated with them.{self.kernels_of(x, y)}",
+            )
+        if a.size < b.size:
+            x_root, y_root, a, b = y_root, x_root, b, a
+        self.parent[y_root] = x_root
+        a.requested, a.resource, a.kinds, a.assigned, a.size = requested, resource, kinds, assigned, a.size + b.size
+        del self.groups[y_root]
+        if reason:
+            self.broken[x_root] = reason
+
+    def kernels_of(self, *names: str) -> str:
+        lines = [f"\n  {name} ({self.graph.node(name).op}): {', '.join(self.kinds(self.graph.node(name))) or 'none'}" for name in names]
+        return "\nDevice types with a kernel:" + "".join(lines)
+
+    # ---- choosing
+
+    def assign(self, node: Node, signature: _Signature, wanted: str) -> None:
+        """Put a node on `wanted` where that is possible, else on the best device of its group."""
+        if node.name not in self.parent:  # it shares its device with nobody and asks for none
+            found = signature.found
+            if found is None:
+                found = signature.found = self.unconstrained(signature.kinds)
+            node.assigned_device = wanted if wanted in found else found[0]
+            if self.reports:
+                self.report(node)
+            return
+        root = self.root(node.name)
+        group = self.groups[root]
+        if root in self.broken:
+            self.graph.unplaced[node.name] = self.broken[root]
+            return
+        found = self.devices_for(group)
+        if not found:
+            self.fail(node, self.no_device(node, group))
+            self.graph.unplaced[node.name] = self.broken[root]
+            return
+        chosen = wanted if wanted in found else found[0]
+        node.assigned_device = chosen
+        group.assigned = chosen
+        self.report(node)
+
+    def report(self, node: Node) -> None:
+        if self.options.log_device_placement:
+            print(f"{node.name}: ({node.op}): {node.assigned_device}", flush=True)  # TensorFlow writes to stdout, in these words
+        elif self.logs:
+            log.warning("%s: (%s): %s", node.name, node.op, node.assigned_device)
+
+    def unconstrained(self, kinds: dict[str, int]) -> list[str]:
+        """Names of the devices for a node that only needs a kernel, best first."""
+        key = tuple(kinds.items())
+        found = self.candidates.get(key)
+        if found is None:
+            found = self.candidates[key] = self.matching(DeviceSpec(), kinds)
+        return found
+
+    def devices_for(self, group: _Group) -> list[str]:
+        """Names of the devices that may take a group, best first."""
+        if group.assigned:
+            return [group.assigned] if group.assigned in self.devices else []
+        key = (group.requested, group.resource, tuple(group.kinds.items()))
+        found = self.candidates.get(key)
+        if found is None:
+            found = self.matching(group.requested, group.kinds)
+            if not found and self.options.soft_placement:
+                open_spec = replace(group.requested, device_type=None, device_index=None)
+                kept = open_spec.make_merged_spec(group.resource)
+                found = self.matching(kept, group.kinds) or self.matching(open_spec, group.kinds)
+            self.candidates[key] = found
+        return found
+
+    def matching(self, requested: DeviceSpec, kinds: dict[str, int]) -> list[str]:
+        client = self.options.client_device
+        fitting = [device for device in self.options.devices if device.device_type in kinds and requested.matches(self.specs[device.name])]
+
+        def rank(device: DeviceInfo) -> tuple[int, int, bool, str]:
+            return -kinds[device.device_type], -_TYPE_PRIORITY.get(device.device_type, 50), device.name != client, device.name
+
+        return [device.name for device in sorted(fitting, key=rank)]
+
+    # ---- what went wrong
+
+    def fail(self, node: Node, reason: str, name_operation: bool = True) -> None:
+        """Break the node's group."""
+        if name_operation:
+            reason = f"Cannot assign a device for operation {node.name}: {reason}"
+        self.broken.setdefault(self.root(node.name), _at(node, reason))
+
+    def no_kernel(self, node: Node) -> str:
+        attrs = ", ".join(f"{key}={summarize(value)}" for key, value in sorted(node.attrs.items()))
+        return (
+            f"No OpKernel was registered to support Op '{node.op}' used by {{{{node {node.name}}}}} with these attrs: [{attrs}]\n"
+            f"Registered devices: [{', '.join(self.device_types)}]\nRegistered kernels:\n  <no registered kernels>\n"
+        )
+
+    def no_device(self, node: Node, group: _Group) -> str:
+        available = ", ".join(self.devices)
+        own = device_spec.parse(node.device)
+        if own != group.requested:
+            return (
+                f"Could not satisfy explicit device specification '{node.device}' because the node {{{{colocation_node {node.name}}}}} was "
+                f"colocated with a group of nodes that required incompatible device '{group.requested}'. All available devices "
+                f"[{available}]. "
+            )
+        if not any(own.matches(spec) for spec in self.specs.values()):
+            no_gpu = own.device_type == "GPU" and "GPU" not in self.device_types
+            hint = ""
+            if no_gpu:
+                hint = (
+                    " The requested device appears to be a GPU, but CUDA is not enabled."
+                    " This version of tfjit has no GPU devices: set allow_soft_placement, or name no device."
+                )
+            elif own.job is not None and not any(own.job == spec.job for spec in self.specs.values()):
+                hint = " This version of tfjit has no cluster sessions: every device is of this process."
+            return (
+                f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available devices are [ {available} ]. "
+                f"Make sure the device specification refers to a valid device.{hint}"
+            )
+        kinds = ", ".join(group.kinds)
+        if own.device_type is None:
+            return f"Could not satisfy explicit device specification '{node.device}': kernels exist for {kinds} only"
+        return (
+            f"Could not satisfy explicit device specification '{node.device}' because no supported kernel for {own.device_type} devices is "
+            f"available.\nOp: {node.op}\nRegistered kernels:\n  device={kinds!r}"
+        )
+
+
+def _at(node: Node, reason: str) -> str:
+    return f"{reason}\n\t [[{{{{node {node.name}}}}}]]"
+
+
+def _describe(node: Node) -> str:
+    device = f"{{requested: '{node.device}', assigned: '{node.assigned_device}'}}"
+    return f"{{name:'{node.name}' id:{node.id} op device:{device} def:{node.op}}}"
+
+
+def _colocated_with(node: Node) -> list[str]:
+    """Names in the node's `loc:@` classes."""
+    classes = node.attrs.get("_class")
+    if not classes:
+        return []
+    entries = classes if isinstance(classes, (tuple, list)) else (classes,)
+    return [entry[5:].decode() for entry in entries if isinstance(entry, bytes) and entry.startswith(b"loc:@")]
+
+
+def is_constrained(node: Node) -> bool:
+    """Whether the node asks for a device or may have to share one."""
+    if node.device or "_class" in node.attrs:
+        return True
+    return _shares(node.input_dtypes + node.output_dtypes)
+
+
+def _shares(types: tuple[DType, ...]) -> bool:
+    return any(dtype.is_ref or dtype is dtypes.resource for dtype in types)
+
+
+def _is_between_equals(graph: DataflowGraph, node: Node) -> bool:
+    """Whether the node is an Identity from one node that asks for a device to one that asks for the same: it goes there too."""
+    if node.op not in ("Identity", "RefIdentity"):
+        return False
+    before, after = graph.edges_into(node.name), graph.edges_out_of(node.name)
+    return len(before) == len(after) == 1 and graph.node(before[0].src).device == graph.node(after[0].dst).device
+
+
+def _is_resource_generator(node: Node) -> bool:
+    outputs = node.output_dtypes
+    return not node.input_dtypes and len(outputs) == 1 and (outputs[0].is_ref or outputs[0] is dtypes.resource)
+
+
+_FIELDS: Final = (("job", "jobs"), ("replica", "replicas"), ("task", "tasks"), ("device_type", "types"), ("device_index", "ids"))
+
+
+def _conflict(a: DeviceSpec, b: DeviceSpec) -> str:
+    """The kind of field ("types") in which two specs exclude each other; "" when they do not."""
+    for name, plural in _FIELDS:
+        x, y = getattr(a, name), getattr(b, name)
+        if x is not None and y is not None and x != y:
+            return plural
+    return ""
+
+
+def _merge(a: DeviceSpec, b: DeviceSpec, soft: bool) -> DeviceSpec:
+    """What satisfies both. A conflict of type or id clears both fields when `soft`, others raise _Conflict."""
+    kind = _conflict(a, b)
+    if not kind:
+        return a.make_merged_spec(b)
+    if soft and kind in ("types", "ids"):
+        return replace(a.make_merged_spec(b), device_type=None, device_index=None)
+    raise _Conflict(f"Cannot merge devices with incompatible {kind}: '{a}' and '{b}'")

@@ -1,0 +1,52 @@
+"""Small constants are made anew on each device that reads them, instead of being sent there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tfjit.passes.analysis.constant_evaluation import constant_value
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.pass_context import PassContext
+
+MAX_ELEMENTS: Final = 16
+
+
+def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Give each device that reads a small Const from several devices a Const of its own.
+
+    Before:  c=Const on CPU:0 -> a on CPU:1, b on CPU:2      After:  c/replicate/_0 on CPU:1 -> a, c/replicate/_1 on CPU:2 -> b
+    Fires for at most 16 elements, readers on two devices or more, and no control edge out of the constant.
+    Keeps: what the constant waits for, attrs, origin. Needs: `place`.
+    Source: TensorFlow 2.21, seen in the partition graphs of two-device sessions.
+    """
+    if len(ctx.options.devices) < 2:
+        return
+    for name in [node.name for node in graph.op_nodes() if node.op == "Const"]:
+        value = constant_value(graph, name)
+        if value is None or value.size > MAX_ELEMENTS:
+            continue
+        readers: dict[str, list[tuple[str, int]]] = {}
+        for dst, slot in graph.consumers(name):
+            readers.setdefault(graph.node(dst).assigned_device, []).append((dst, slot))
+        if len(readers) < 2 or any(edge.is_control for edge in graph.edges_out_of(name)):
+            continue
+        for device in sorted(readers):
+            _replicate(graph, graph.node(name), device, readers[device])
+        graph.remove_op(name)
+        ctx.log(name, f"made anew on {len(readers)} devices")
+
+
+def _replicate(graph: DataflowGraph, node: Node, device: str, readers: list[tuple[str, int]]) -> None:
+    copy = graph.add_node_op(
+        graph.new_name(f"{node.name}/replicate"),
+        "Const",
+        (),
+        node.attrs,
+        like=node,
+        assigned_device=device,
+        output_shapes=node.output_shapes,
+    )
+    for dst, slot in readers:
+        graph.replace_input(dst, slot, copy.name, 0)
+    for src in graph._pred[node.name]:
+        graph.add_control_edge(src, copy.name)

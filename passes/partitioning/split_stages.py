@@ -1,0 +1,295 @@
+"""A run in stages: what may wait (queues, readers) apart from what can be compiled, which then knows the shapes that came.
+
+A graph that takes its batch out of a queue would be run node by node as a whole, because one of its nodes may wait. Cut behind that
+node, the rest is a run whose batch is fed: a straight-line step for the shapes that the batch has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tfjit.framework.scalar import elementwise
+from tfjit.passes.canonicalize.prune import needed_nodes
+from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.function_library import CONTROL_FLOW_V1, CONTROL_FLOW_V1_REF
+from tfjit.passes.ir.pass_context import RunSpec
+from tfjit.passes.legalize.lower_feeds import PLACEHOLDERS, parse_tensor_name
+
+MIN_BETWEEN: Final = 8
+"""Nodes that pay for a stage between two that wait; fewer run with these. (Two runs cost some 40 us more than one.)"""
+
+_PLAIN: Final = frozenset({"Const", "NoOp"})
+# They look at a resource that others wait for, and change nothing.
+_ONLY_LOOK: Final = frozenset({"QueueSize", "QueueSizeV2", "QueueIsClosed", "QueueIsClosedV2"})
+# Besides elementwise ones: what cannot fail over the values it is given, so that nobody misses an error while another node waits.
+_SURE: Final = frozenset(
+    {
+        *CONTROL_FLOW_V1,
+        *CONTROL_FLOW_V1_REF,
+        *_ONLY_LOOK,
+        *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp", "AssignVariableOp", "BroadcastTo", "ConcatV2"),
+        *("Const", "ControlTrigger", "ExpandDims", "Fill", "Identity", "IdentityN", "L2Loss", "MatMul", "Max", "Mean", "Min", "NoOp"),
+        *("OnesLike", "Pack", "PlaceholderWithDefault", "PreventGradient", "Prod", "RandomStandardNormal", "RandomUniform", "Range"),
+        *("Rank", "ReadVariableOp", "Reshape", "Shape", "Size", "Squeeze", "StopGradient", "Sum", "Tile", "Transpose"),
+        *("TruncatedNormal", "VariableShape", "ZerosLike"),
+    }
+)
+_CALL_PYTHON: Final = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+
+
+@dataclass(slots=True)
+class Stage:
+    """One of the runs that make up a run, in their order.
+
+    feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not looked at again.
+    waits: some of its nodes may wait; the others of the stage were too few for one of their own.
+    """
+
+    waits: bool
+    members: set[str] = field(default_factory=set)
+    feeds: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    cut: frozenset[str] = frozenset()
+
+
+class _Whole(Exception):
+    """The run stays in one piece; the text says why."""
+
+
+def split_stages(graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]) -> tuple[list[Stage], str]:
+    """(stages, ""), or ([], why the run is not cut). waits: whether a node may wait for what other steps do.
+
+    Keeps: each needed node runs in one stage, after all that it depends on, but for constants and nodes that make handles, which
+    every stage that needs them has. What waits runs as early as it can, anything else as late as it can. No node waits for what a later
+    stage does: a run is left whole where nodes of two stages use one resource that the first one waits for, where Python functions
+    run that may do anything, where what waits stands in v1 control flow, and where a value between stages is no array; and where
+    something that does not depend on what waits may fail, since its error would have to wait too.
+    Needs: the whole graph of a session, in which the names of the spec exist.
+    """
+    try:
+        return _Splitter(graph, spec, waits).stages(), ""
+    except _Whole as why:
+        return [], str(why)
+
+
+class _Splitter:
+    def __init__(self, graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]) -> None:
+        self.graph, self.spec = graph, spec
+        self.needed = needed_nodes(graph, spec)[0]
+        self.fed = {parse_tensor_name(feed) for feed in spec.feeds}
+        self.waiting = {name for name in self.needed if waits(graph.node(name))}
+
+    def stages(self) -> list[Stage]:
+        if not self.waiting:
+            raise _Whole("nothing waits")
+        before = self._before_waiting()
+        self.plain = self._plain()
+        levels = self._levels(before)
+        stages = self._merged(levels)
+        if len(stages) < 2:
+            raise _Whole("there is too little besides what waits")
+        stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
+        self._check_resources(stages, stage_of)
+        self._check_python(stage_of)
+        self._check_failures({name for name, stage in stage_of.items() if stage > 0} - set(before))
+        self._connect(stages, stage_of)
+        return stages
+
+    def _sources(self, name: str) -> Iterable[tuple[str, int]]:
+        """(node, output) of everything that a needed node depends on in this run; the output of a control edge is CONTROL."""
+        for edge in self.graph.edges_into(name):
+            if edge.src != SOURCE and edge.src in self.needed and (edge.src, edge.src_output) not in self.fed:
+                yield edge.src, edge.src_output
+
+    def _targets(self, name: str) -> Iterable[tuple[str, int]]:
+        """(node, output) of everything that depends on a node, by which of its outputs."""
+        for edge in self.graph.edges_out_of(name):
+            if edge.dst != SINK and edge.dst in self.needed and (name, edge.src_output) not in self.fed:
+                yield edge.dst, edge.src_output
+
+    def _before_waiting(self) -> list[str]:
+        """What waits and all that it depends on, each behind what it depends on."""
+        order: list[str] = []
+        state: dict[str, bool] = {}  # seen; True when it is in `order`
+        stack = [(name, False) for name in sorted(self.waiting)]
+        while stack:
+            name, done = stack.pop()
+            if done:
+                state[name] = True
+                order.append(name)
+                continue
+            if name in state:
+                continue
+            if self.graph.node(name).op in CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF:
+                raise _Whole(f"{name} stands before what waits, in loops or conditionals")
+            state[name] = False
+            stack.append((name, True))
+            stack.extend((source, False) for source, _ in self._sources(name) if source not in state)
+        return order
+
+    def _plain(self) -> set[str]:
+        """Nodes that may run once in each stage: constants, and what makes handles out of nothing."""
+        found = set()
+        for name in self.needed:
+            node = self.graph.node(name)
+            makes_handle = bool(node.output_dtypes) and all(
+                d.name.startswith("resource") or d.is_ref or _is_old_handle(node) for d in node.output_dtypes
+            )
+            if (node.op in _PLAIN or makes_handle) and name not in self.waiting and not any(True for _ in self._sources(name)):
+                found.add(name)
+        return found
+
+    def _levels(self, before: list[str]) -> dict[str, int]:
+        """Odd levels for what waits, as low as may be; even ones for the rest, as high as may be."""
+        lowest: dict[str, int] = {}
+        for name in before:
+            wait = name in self.waiting
+            level = 1 if wait else 0
+            for source, _ in self._sources(name):
+                if source not in self.plain:
+                    level = max(level, lowest[source] + (wait != (source in self.waiting)))
+            lowest[name] = level
+        last = 1 + max(lowest[name] for name in self.waiting)
+        levels = {name: lowest[name] for name in self.waiting}
+        for name in reversed(before):
+            if name not in self.waiting and name not in self.plain:
+                known = [levels.get(target, last) - (target in self.waiting) for target, _ in self._targets(name)]
+                levels[name] = min(known, default=last)
+        for name in self.needed:
+            if name not in self.plain:
+                levels.setdefault(name, last)
+        return levels
+
+    def _merged(self, levels: dict[str, int]) -> list[Stage]:
+        """The stages; levels of few nodes run with what waits beside them."""
+        stages: list[Stage] = []
+        last = max(levels.values())
+        by_level: dict[int, set[str]] = {}
+        for name, level in levels.items():
+            by_level.setdefault(level, set()).add(name)
+        for level in sorted(by_level):
+            members = by_level[level]
+            waits = level % 2 == 1
+            small = not waits and level != last and len(members) < MIN_BETWEEN
+            if waits or small:
+                if not stages or not stages[-1].waits:
+                    stages.append(Stage(True))
+                stages[-1].members |= members
+            else:
+                stages.append(Stage(False, set(members)))
+        return stages
+
+    def _handle(self, source: str) -> tuple[str, str] | None:
+        """What stands for a resource, of the node that a handle comes from; None where it does not come from a plain node."""
+        while source not in self.plain:
+            node = self.graph.node(source)
+            if node.op not in ("Identity", "RefIdentity"):
+                return None
+            source = self.graph.inputs(source)[0][0]
+        node = self.graph.node(source)
+        shared = node.attrs.get("shared_name") or b""
+        return (node.attrs.get("container") or b"").decode(), shared.decode() or source
+
+    def _handles(self, name: str) -> list[tuple[str, str] | None]:
+        """The resources that a node uses: what its handles stand for, or (staging areas) what it names itself."""
+        found: list[tuple[str, str] | None] = []
+        attrs = self.graph.node(name).attrs
+        if "shared_name" in attrs and name not in self.plain:
+            found.append(((attrs.get("container") or b"").decode(), (attrs["shared_name"] or b"").decode() or name))
+        for source, slot in self.graph.inputs(name):
+            node = self.graph.node(source)
+            dtype = node.output_dtypes[slot]
+            if dtype.name.startswith("resource") or dtype.is_ref or _is_old_handle(node):
+                found.append(self._handle(source))
+        return found
+
+    def _check_resources(self, stages: list[Stage], stage_of: dict[str, int]) -> None:
+        waited: dict[tuple[str, str], int] = {}
+        for name in self.waiting:
+            for handle in self._handles(name):
+                if handle is None:
+                    raise _Whole(f"{name} waits for a resource that another node chooses")
+                waited[handle] = min(waited.get(handle, len(stages)), stage_of[name])
+        for name, stage in stage_of.items():
+            if self.graph.node(name).op in _ONLY_LOOK:
+                continue
+            for handle in self._handles(name):
+                if handle is not None and waited.get(handle, stage) < stage:
+                    raise _Whole(f"{name} may be what an earlier stage would wait for, by {handle[1]}")
+
+    def _check_python(self, stage_of: dict[str, int]) -> None:
+        first = min(stage_of[name] for name in self.waiting)
+        for name, stage in stage_of.items():
+            if stage > first and self.graph.node(name).op in _CALL_PYTHON and not self.waiting <= self._ancestors(name):
+                raise _Whole(f"the Python function of {name} may do what an earlier stage would wait for")
+
+    def _check_failures(self, later: set[str]) -> None:
+        stack, dependent = list(self.waiting), set(self.waiting)
+        while stack:
+            for target, _ in self._targets(stack.pop()):
+                if target not in dependent:
+                    dependent.add(target)
+                    stack.append(target)
+        for name in sorted(later - dependent):
+            node = self.graph.node(name)
+            row = elementwise.lookup(node.op)
+            if node.op not in _SURE and (row is None or row.error is not None or row.steps):
+                raise _Whole(f"{name} ({node.op}) may fail while another node waits")
+
+    def _ancestors(self, name: str) -> set[str]:
+        seen, stack = {name}, [name]
+        while stack:
+            for source, _ in self._sources(stack.pop()):
+                if source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+        return seen
+
+    def _connect(self, stages: list[Stage], stage_of: dict[str, int]) -> None:
+        """Fill in what the stages feed, fetch and run."""
+        last = len(stages) - 1
+        fetches: list[dict[str, None]] = [{} for _ in stages]
+        targets: list[dict[str, None]] = [{} for _ in stages]
+        taken: list[dict[str, None]] = [{} for _ in stages]
+        cuts: list[set[str]] = [set() for _ in stages]
+        for fetch in self.spec.fetches:
+            fetches[stage_of.get(parse_tensor_name(fetch)[0], last)][fetch] = None
+        for target in self.spec.targets:
+            targets[stage_of.get(target, last)][target] = None
+        for name in sorted(stage_of):
+            at = stage_of[name]
+            for source, slot in self._sources(name):
+                made = stage_of.get(source, at)
+                if made == at:
+                    continue
+                cuts[at].add(source)
+                if slot == CONTROL:
+                    targets[made][source] = None
+                    continue
+                dtype = self.graph.node(source).output_dtypes[slot]
+                if dtype.is_ref or not dtype.is_numpy_compatible:
+                    raise _Whole(f"what {source} hands to {name} is no array")
+                fetches[made][f"{source}:{slot}"] = None
+                taken[at][f"{source}:{slot}"] = None
+        for i, stage in enumerate(stages):
+            stage.fetches, stage.targets, stage.cut = tuple(fetches[i]), tuple(targets[i]), frozenset(cuts[i])
+            stage.feeds = (*self.spec.feeds, *taken[i])
+            stage.feeds = tuple(feed for feed in stage.feeds if feed in taken[i] or self._uses(stage, feed))
+
+    def _uses(self, stage: Stage, feed: str) -> bool:
+        """Whether a stage depends on what the run is fed."""
+        node, slot = parse_tensor_name(feed)
+        seen = needed_nodes(self.graph, replace(self.spec, feeds=stage.feeds, fetches=stage.fetches, targets=stage.targets, cut=stage.cut))[
+            0
+        ]
+        shielded = slot == 0 and self.graph.node(node).op in PLACEHOLDERS
+        edges = self.graph.edges_out_of(node)
+        return node in seen or any(e.dst in seen and (e.src_output == slot or (e.is_control and shielded)) for e in edges)
+
+
+def _is_old_handle(node: Node) -> bool:
+    """Whether a node without inputs makes a handle that is a reference to a string."""
+    return bool(node.output_dtypes) and node.output_dtypes[0].is_ref and node.output_dtypes[0].base_dtype.name == "string"

@@ -1,0 +1,160 @@
+"""`tfjit.summary`: event files, which TensorBoard draws: graphs, run metadata, summaries."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tfjit.framework.files.records import pack_record
+from tfjit.protos import Event, Summary
+
+_FILE_VERSION: Final = "brain.Event:2"
+_WRITER: Final = "tfjit.client.data.summary"
+_numbers: Final = itertools.count()
+
+
+class FileWriter:
+    """Writes one event file into the folder `logdir`, which it makes.
+
+    graph, graph_def: a graph to begin with. session: of this process, so its events reach the same folder.
+    filename_suffix: of the file's name. What is added is buffered until `flush` or `close`, or until
+    `max_queue` events or `flush_secs` seconds have gathered. Several threads may add. Raises OSError when the file cannot be written.
+    """
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str],
+        graph: Any = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        graph_def: Any = None,
+        filename_suffix: str | None = None,
+        session: Any = None,
+    ) -> None:
+        self._logdir = os.fspath(logdir)
+        self._max_queue = max_queue
+        self._flush_secs = flush_secs
+        self._suffix = filename_suffix or ""
+        self._lock = threading.Lock()
+        self._tags: set[str] = set()
+        self._open()
+        if graph is not None or graph_def is not None:
+            self.add_graph(graph, graph_def=graph_def)
+
+    def _open(self) -> None:
+        Path(self._logdir).mkdir(parents=True, exist_ok=True)
+        now = time.time()
+        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{self._suffix}"
+        self.path = Path(self._logdir) / name
+        self._file: Any = open(self.path, "ab")  # noqa: SIM115  closed by close
+        self._pending = 0
+        self._flushed = now
+        first = Event(wall_time=now, file_version=_FILE_VERSION)
+        first.source_metadata.writer = _WRITER
+        self._file.write(pack_record(first.SerializeToString()))
+        self._file.flush()
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self._logdir
+
+    def add_event(self, event: Any) -> None:
+        """Write an Event message. After `close` nothing is written; `reopen` starts another file."""
+        record = pack_record(event.SerializeToString())
+        with self._lock:
+            if self._file is None:
+                return
+            self._file.write(record)
+            self._pending += 1
+            now = time.time()
+            if self._pending >= self._max_queue or now - self._flushed >= self._flush_secs:
+                self._file.flush()
+                self._pending, self._flushed = 0, now
+
+    def add_summary(self, summary: Any, global_step: int | None = None) -> None:
+        """Write a Summary message, or its bytes (what a summary operation gives)."""
+        data = summary if isinstance(summary, bytes) else summary.SerializeToString()
+        self.add_event(self._event(global_step, summary=Summary.FromString(data)))
+
+    def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
+        """Write a graph: a Graph of tfjit's or TensorFlow's, or (as `graph_def`) a GraphDef. Raises TypeError for anything else."""
+        if graph is not None and graph_def is not None:
+            raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
+        message = graph_def if graph_def is not None else graph
+        if hasattr(message, "as_graph_def"):
+            message = message.as_graph_def(add_shapes=True)
+        if not hasattr(message, "SerializeToString"):
+            raise TypeError(f"The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, not {type(message).__name__}")
+        self.add_event(self._event(global_step, graph_def=message.SerializeToString()))
+
+    def add_meta_graph(self, meta_graph_def: Any, global_step: int | None = None) -> None:
+        """Write a MetaGraphDef message."""
+        self.add_event(self._event(global_step, meta_graph_def=meta_graph_def.SerializeToString()))
+
+    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
+        """Write the RunMetadata of a step under a tag that is new to this writer. Raises ValueError for one that is not."""
+        if tag in self._tags:
+            raise ValueError("The provided tag was already used for this event type")
+        self._tags.add(tag)
+        event = self._event(global_step)
+        event.tagged_run_metadata.tag = tag
+        event.tagged_run_metadata.run_metadata = run_metadata.SerializeToString()
+        self.add_event(event)
+
+    def add_session_log(self, session_log: Any, global_step: int | None = None) -> None:
+        """Write a SessionLog message."""
+        event = self._event(global_step)
+        event.session_log.MergeFromString(session_log.SerializeToString())
+        self.add_event(event)
+
+    def _event(self, step: int | None, **what: Any) -> Any:
+        return Event(wall_time=time.time(), step=0 if step is None else int(step), **what)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        with self._lock:
+            if self._file is not None:
+                self._file.flush()
+                self._pending, self._flushed = 0, time.time()
+
+    def close(self) -> None:
+        """Flush and close the file; a second call does nothing."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def reopen(self) -> None:
+        """After `close`: go on in a new file of the same folder. Otherwise nothing."""
+        with self._lock:
+            if self._file is None:
+                self._open()
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+_OPERATIONS: Final = ("histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OPERATIONS:
+        value = globals()[name] = getattr(importlib.import_module("tfjit.client.data.summary_ops"), name)
+        return value
+    if name in ("Event", "SummaryDescription"):
+        return getattr(importlib.import_module("tfjit.protos"), name)
+    reason = ": summaries of sounds are not supported yet" if name == "audio" else ""
+    raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}{reason}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATIONS})

@@ -1,0 +1,116 @@
+"""Summary operations: strings that hold Summary messages, for `FileWriter.add_summary`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tfjit.framework.graphs.default_graph import add_to_collections, get_collection, name_scope
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
+from tfjit.ops.core.apply import tensor
+from tfjit.ops.core.convert import convert_to_tensor
+
+log = logging.getLogger("tfjit.summary")
+_ILLEGAL = re.compile(r"[^-/\w\.]")
+
+
+def _clean(name: str) -> str:
+    """A name that scopes can have."""
+    cleaned = _ILLEGAL.sub("_", name).lstrip("/")
+    if cleaned != name:
+        log.info("Summary name %s is illegal; using %s instead.", name, cleaned)
+    return cleaned
+
+
+@contextmanager
+def _scope(name: str, family: str | None) -> Iterator[tuple[str, str]]:
+    """(tag, name of the operation), within the scope of a summary."""
+    cleaned = _clean(name)
+    base = cleaned if family is None else f"{_clean(family)}/{cleaned}"
+    with name_scope(base) as scope:
+        tag = scope.rstrip("/")
+        yield (tag if family is None else f"{_clean(family)}/{tag}"), scope
+
+
+def _listed(summary: Tensor, collections: Any) -> Tensor:
+    add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, summary)
+    return summary
+
+
+def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
+    """A number. family: a prefix of its tag. collections: where it is listed (SUMMARIES)."""
+    value = convert_to_tensor(tensor)
+    with _scope(name, family) as (tag, scope):
+        return _listed(_make("ScalarSummary", scope, tags=tag, values=value), collections)
+
+
+def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
+    """How numbers are distributed."""
+    value = convert_to_tensor(values)
+    with _scope(name, family) as (tag, scope):
+        return _listed(_make("HistogramSummary", scope, tag=tag, values=value), collections)
+
+
+def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
+    """Pictures [batch, height, width, 1, 3 or 4 channels], uint8 or scaled from floats; at most max_outputs of them."""
+    value = convert_to_tensor(tensor)
+    with _scope(name, family) as (tag, scope):
+        return _listed(_make("ImageSummary", scope, tag=tag, tensor=value, max_images=max_outputs), collections)
+
+
+def tensor_summary(
+    name: str,
+    tensor: Any,
+    summary_description: Any = None,
+    collections: Any = None,
+    summary_metadata: Any = None,
+    family: str | None = None,
+    display_name: str | None = None,
+) -> Tensor:
+    """Any tensor. summary_metadata: a SummaryMetadata message: which plugin shows it."""
+    from tfjit.protos import SummaryMetadata
+
+    metadata = SummaryMetadata.FromString(summary_metadata.SerializeToString()) if summary_metadata is not None else SummaryMetadata()
+    if display_name is not None:
+        metadata.display_name = display_name
+    if summary_description is not None:
+        metadata.summary_description = summary_description
+    value = convert_to_tensor(tensor)
+    with _scope(name, family) as (tag, scope):
+        made = _make("TensorSummaryV2", scope, tag=tag, tensor=value, serialized_summary_metadata=metadata.SerializeToString())
+        return _listed(made, collections)
+
+
+def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
+    """Strings. Raises ValueError for a tensor of another dtype."""
+    from tfjit.protos import SummaryMetadata
+
+    value = convert_to_tensor(tensor)
+    if value.dtype.base_dtype is not dtypes.string:
+        raise ValueError(f"Expected tensor {value.name} to have dtype string, got {value.dtype}")
+    metadata = SummaryMetadata()
+    metadata.plugin_data.plugin_name = "text"
+    return tensor_summary(name, value, collections=collections, summary_metadata=metadata)
+
+
+def merge(inputs: Sequence[Any], collections: Any = None, name: str | None = None) -> Tensor:
+    """One summary of several. Its run raises InvalidArgumentError when two have one tag."""
+    with name_scope(name, "Merge") as scope:
+        made = _make("MergeSummary", scope, inputs=list(inputs))
+        add_to_collections(collections or [], made)
+        return made
+
+
+def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
+    """One summary of all that the graph lists; None when there are none."""
+    found = get_collection(key, scope)
+    return merge(found, name=name) if found else None
+
+
+def _make(op_type: str, scope: str, **arguments: Any) -> Tensor:
+    return tensor(op_type, scope, **arguments)

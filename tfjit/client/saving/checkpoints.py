@@ -1,0 +1,172 @@
+"""Checkpoints on disk: the file "checkpoint" that lists those of a folder, and what is in one."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.files.bundle import BundleReader
+from tfjit.protos import CheckpointState
+
+DEFAULT_NAME: Final = "checkpoint"
+
+
+def checkpoint_exists(checkpoint_prefix: str) -> bool:
+    """Whether there is a checkpoint with this prefix."""
+    return os.path.isfile(f"{checkpoint_prefix}.index")
+
+
+def get_checkpoint_state(checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None) -> Any:
+    """The CheckpointState of a folder, with paths that lead from here; None when the folder has no readable one."""
+    from google.protobuf import text_format
+
+    folder = os.fspath(checkpoint_dir)
+    path = os.path.join(folder, latest_filename or DEFAULT_NAME)
+    try:
+        state = text_format.Parse(Path(path).read_text(), CheckpointState())
+    except (OSError, UnicodeDecodeError, text_format.ParseError):
+        return None
+    if not state.model_checkpoint_path:
+        raise ValueError(f"Invalid checkpoint state loaded from {folder}")
+    state.model_checkpoint_path = os.path.join(folder, state.model_checkpoint_path)
+    for k, kept in enumerate(state.all_model_checkpoint_paths):
+        state.all_model_checkpoint_paths[k] = os.path.join(folder, kept)
+    return state
+
+
+def latest_checkpoint(checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None) -> str | None:
+    """The prefix of the newest checkpoint that a folder lists; None when it lists none, or that one is gone."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None or not checkpoint_exists(state.model_checkpoint_path):
+        return None
+    path: str = state.model_checkpoint_path
+    return path
+
+
+def update_checkpoint_state(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str] | None = None,
+    latest_filename: str | None = None,
+    all_model_checkpoint_timestamps: Sequence[float] | None = None,
+    last_preserved_timestamp: float | None = None,
+) -> None:
+    """Write the file that lists a folder's checkpoints, the newest last.
+
+    Raises RuntimeError when the list would be named as one of the checkpoints, ValueError for timestamps that are not one a path.
+    """
+    write_state(
+        save_dir,
+        model_checkpoint_path,
+        all_model_checkpoint_paths or (),
+        latest_filename,
+        all_model_checkpoint_timestamps or (),
+        last_preserved_timestamp,
+    )
+
+
+def write_state(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str],
+    latest_filename: str | None,
+    all_model_checkpoint_timestamps: Sequence[float],
+    last_preserved_timestamp: float | None,
+    relative_paths: bool = False,
+) -> None:
+    """`update_checkpoint_state`. relative_paths: as seen from the folder, so that it can be moved."""
+    from google.protobuf import text_format
+
+    def listed(path: str) -> str:
+        return os.path.relpath(path, save_dir) if relative_paths or not os.path.isabs(save_dir) else path
+
+    kept = list(all_model_checkpoint_paths)
+    if not kept or kept[-1] != model_checkpoint_path:
+        kept.append(model_checkpoint_path)
+    if all_model_checkpoint_timestamps and len(all_model_checkpoint_timestamps) != len(kept):
+        raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths.")
+    target = os.path.join(save_dir, latest_filename or DEFAULT_NAME)
+    if target == model_checkpoint_path:
+        raise RuntimeError(
+            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  Please use another save path."
+        )
+    state = CheckpointState(
+        model_checkpoint_path=listed(model_checkpoint_path),
+        all_model_checkpoint_paths=[listed(path) for path in kept],
+        all_model_checkpoint_timestamps=list(all_model_checkpoint_timestamps),
+        last_preserved_timestamp=last_preserved_timestamp or 0.0,
+    )
+    temporary = f"{target}.tmp{os.getpid()}-{time.monotonic_ns()}"
+    Path(temporary).write_text(text_format.MessageToString(state))
+    os.replace(temporary, target)  # who reads it meanwhile sees the old list or the new one
+
+
+def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: Any = None, meta_graph_suffix: str = "meta") -> None:
+    """Delete the files of a checkpoint."""
+    for pattern in (f"{glob.escape(checkpoint_prefix)}.{part}" for part in (meta_graph_suffix, "index", "data-?????-of-?????")):
+        for path in glob.glob(pattern):
+            os.unlink(path)
+
+
+class CheckpointReader:
+    """What is in the checkpoint `filepattern` (its prefix). Raises NotFoundError when there is none."""
+
+    def __init__(self, filepattern: str | os.PathLike[str]) -> None:
+        path = os.fspath(filepattern)
+        try:
+            self._reader = BundleReader(path)
+        except FileNotFoundError:
+            raise errors.NotFoundError(
+                None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {path}"
+            ) from None
+        self._names = {name: self._reader.dtype_and_shape(name) for name in self._reader.names()}
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Name -> sizes."""
+        return {name: [int(d) for d in shape] for name, (_, shape) in self._names.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, Any]:
+        """Name -> DType."""
+        return {name: dtype for name, (dtype, _) in self._names.items()}
+
+    def has_tensor(self, tensor_str: str) -> bool:
+        """Whether a tensor of this name is there."""
+        return tensor_str in self._names
+
+    def get_tensor(self, tensor_str: str) -> np.ndarray:
+        """The value. Raises NotFoundError for an unknown name, DataLossError for a damaged one."""
+        if tensor_str not in self._names:
+            raise errors.NotFoundError(None, None, f"Key {tensor_str} not found in checkpoint")
+        value: np.ndarray = self._reader.read(tensor_str)
+        return value
+
+
+NewCheckpointReader = CheckpointReader
+
+
+def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReader:
+    """The reader of a checkpoint, or of the newest one of a folder. Raises ValueError for a folder without any."""
+    path = os.fspath(ckpt_dir_or_file)
+    if os.path.isdir(path):
+        found = latest_checkpoint(path)
+        if found is None:
+            raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}")
+        path = found
+    return CheckpointReader(path)
+
+
+def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, list[int]]]:
+    """Names and sizes of what is in a checkpoint, by name."""
+    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
+
+
+def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> np.ndarray:
+    """The value of one variable in a checkpoint."""
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))

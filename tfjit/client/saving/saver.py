@@ -1,0 +1,374 @@
+"""Saver: nodes that write variables to checkpoints and read them back, and the bookkeeping of the files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tfjit import ops
+from tfjit.client.saving import checkpoints
+from tfjit.client.variables.resource_variables import ResourceVariable
+from tfjit.client.variables.variable_collections import global_variables
+from tfjit.client.variables.variables import Variable
+from tfjit.framework import errors
+from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
+from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.ops.core.apply import create, tensor
+
+_FOREVER_HOURS: Final = 10000.0
+
+
+class Saver:
+    """Saves variables of a graph, and restores them.
+
+    var_list: the variables (default: the global ones), or a dictionary from the names they shall have in the checkpoint. reshape: restore
+    values of other shapes with as many elements. sharded: a data file a device. max_to_keep: older checkpoints are deleted (0: none is).
+    keep_checkpoint_every_n_hours: of those, one in so many hours stays. saver_def: a SaverDef to use nodes that the graph has already.
+    defer_build: make the nodes at `build` or the first use. allow_empty: without variables it saves and restores nothing. pad_step_number:
+    steps in names have 8 digits. save_relative_paths: the list of checkpoints can be moved with its folder.
+    Raises ValueError without variables, TypeError for what is none.
+    """
+
+    def __init__(
+        self,
+        var_list: Any = None,
+        reshape: bool = False,
+        sharded: bool = False,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = _FOREVER_HOURS,
+        name: str | None = None,
+        restore_sequentially: bool = False,
+        saver_def: Any = None,
+        builder: Any = None,
+        defer_build: bool = False,
+        allow_empty: bool = False,
+        write_version: int = 2,
+        pad_step_number: bool = False,
+        save_relative_paths: bool = False,
+        filename: str | None = None,
+    ) -> None:
+        if defer_build and var_list:
+            raise ValueError("If `var_list` is provided then build cannot be deferred. Either set defer_build=False or var_list=None.")
+        if write_version != 2:
+            raise ValueError(f"write_version {write_version}: only checkpoints of version 2 are written; leave it out")
+        if builder is not None:
+            raise ValueError("a builder of one's own is not supported; leave it out")
+        self._var_list = var_list
+        self._reshape, self._sharded, self._sequentially = reshape, sharded, restore_sequentially
+        self._max_to_keep, self._keep_hours = max_to_keep or 0, keep_checkpoint_every_n_hours
+        self._name, self._filename = name, filename
+        self._allow_empty = allow_empty
+        self._pad, self._relative = pad_step_number, save_relative_paths
+        self._is_empty = False
+        self._last: list[tuple[str, float]] = []
+        self._next_kept = time.time() + self._keep_hours * 3600
+        self.saver_def: Any = None
+        if saver_def is not None:
+            self._use(saver_def)
+        elif not defer_build:
+            self.build()
+
+    # nodes
+
+    def build(self) -> None:
+        """Make the nodes, once."""
+        if self.saver_def is not None or self._is_empty:
+            return
+        named = _named_variables(global_variables() if self._var_list is None else self._var_list)
+        if not named:
+            if not self._allow_empty:
+                raise ValueError("No variables to save")
+            self._is_empty = True
+            return
+        from tfjit.protos import SaverDef
+
+        with name_scope(self._name, "save"), get_default_graph().control_dependencies(None):
+            path = tensor("PlaceholderWithDefault", "filename", input=self._filename or "model", shape=())
+            path = tensor("PlaceholderWithDefault", "Const", input=path, shape=())
+            save = self._save_nodes(path, named)
+            restore = self._restore_nodes(path, named)
+        self._use(
+            SaverDef(
+                filename_tensor_name=path.name,
+                save_tensor_name=save.name,
+                restore_op_name=restore.name,
+                max_to_keep=self._max_to_keep,
+                sharded=self._sharded,
+                keep_checkpoint_every_n_hours=self._keep_hours,
+                version=SaverDef.V2,
+            )
+        )
+
+    def _use(self, saver_def: Any) -> None:
+        self.saver_def = saver_def
+        self._max_to_keep, self._keep_hours = saver_def.max_to_keep, saver_def.keep_checkpoint_every_n_hours
+        self._next_kept = time.time() + self._keep_hours * 3600
+
+    def _save_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Tensor:
+        graph = get_default_graph()
+        if not self._sharded:
+            written = _write(path, named, "SaveV2")
+            with graph.control_dependencies([written]):
+                return ops.identity(path, name="control_dependency")
+        by_device: dict[str, dict[str, Variable]] = {}
+        for name, variable in named.items():
+            by_device.setdefault(variable.device, {})[name] = variable
+        temporary = tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
+        parts, written_all = [], []
+        for k, (device, own) in enumerate(sorted(by_device.items())):
+            with graph.device(device or None):
+                parts.append(tensor("ShardedFilename", "ShardedFilename", basename=temporary, shard=k, num_shards=len(by_device)))
+                written_all.append(_write(parts[-1], own, "SaveV2"))
+        with graph.control_dependencies(written_all):
+            prefixes = ops.stack(parts, name="MergeV2Checkpoints/checkpoint_prefixes")
+            merged = create("MergeV2Checkpoints", checkpoint_prefixes=prefixes, destination_prefix=path, delete_old_dirs=False)
+        with graph.control_dependencies([merged]):
+            return ops.identity(path, name="control_dependency")
+
+    def _restore_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Operation:
+        graph = get_default_graph()
+        with graph.device("/device:CPU:0"):
+            read = create(
+                "RestoreV2",
+                "RestoreV2",
+                prefix=path,
+                tensor_names=list(named),
+                shape_and_slices=[""] * len(named),
+                dtypes=[variable.dtype.base_dtype for variable in named.values()],
+            )
+        assigned: list[Operation] = []
+        for value, variable in zip(read.outputs, named.values(), strict=True):
+            before = assigned[-1:] if self._sequentially else []
+            with graph.control_dependencies(before), graph.colocate_with(variable.op):
+                assigned.append(self._assign(variable, value))
+        return ops.group(*assigned, name="restore_all")
+
+    def _assign(self, variable: Variable, value: Tensor) -> Operation:
+        if self._reshape:
+            value = ops.reshape(value, variable.shape)
+        if isinstance(variable, ResourceVariable):
+            value = ops.identity(value)
+            value.set_shape(variable.shape)
+            return create("AssignVariableOp", resource=variable.handle, value=value)
+        checked = not self._reshape and variable.shape.is_fully_defined()
+        return create("Assign", ref=variable.op.outputs[0], value=value, validate_shape=checked)
+
+    # files
+
+    def save(
+        self,
+        sess: Any,
+        save_path: str | os.PathLike[str],
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        meta_graph_suffix: str = "meta",
+        write_meta_graph: bool = True,
+        write_state: bool = True,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> str | None:
+        """Write a checkpoint and return its prefix: save_path, with "-" and the global step where one is given.
+
+        global_step: a number, or a tensor or variable that `sess` evaluates. latest_filename: of the list of checkpoints ("checkpoint").
+        write_meta_graph: also write the MetaGraphDef, which `import_meta_graph` reads. write_state: list it.
+        Raises ValueError for a bad path; errors of the file system as OpError.
+        """
+        if latest_filename is not None and os.path.split(latest_filename)[0]:
+            raise ValueError("'latest_filename' must not contain path components")
+        self.build()
+        path = os.fspath(save_path)
+        if global_step is not None:
+            step = int(global_step if isinstance(global_step, int) else sess.run(_step_tensor(global_step)))
+            path = f"{path}-{step:08d}" if self._pad else f"{path}-{step}"
+        elif os.path.basename(path) == (latest_filename or checkpoints.DEFAULT_NAME) and not self._sharded:
+            raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename or checkpoints.DEFAULT_NAME}' and '{path}'")
+        if self._is_empty:
+            return None
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
+        written = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path})
+        prefix: str = written.decode() if isinstance(written, bytes) else str(written)
+        if write_state:
+            dropped = self._remember(prefix)
+            checkpoints.write_state(
+                folder,
+                prefix,
+                self.last_checkpoints,
+                latest_filename,
+                [saved for _, saved in self._last],
+                self._next_kept - self._keep_hours * 3600,
+                self._relative,
+            )
+            for old in dropped:
+                checkpoints.remove_checkpoint(old, meta_graph_suffix=meta_graph_suffix)
+        if write_meta_graph:
+            self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", strip_default_attrs=strip_default_attrs, graph=sess.graph)
+        return prefix
+
+    def _remember(self, prefix: str) -> list[str]:
+        """Add a checkpoint to those kept; which go in its place."""
+        self._last = [(path, saved) for path, saved in self._last if path != prefix]
+        self._last.append((prefix, time.time()))
+        dropped = []
+        while 0 < self._max_to_keep < len(self._last):
+            path, saved = self._last.pop(0)
+            if saved > self._next_kept:  # it stays, out of the list
+                self._next_kept += self._keep_hours * 3600
+            else:
+                dropped.append(path)
+        return dropped
+
+    def restore(self, sess: Any, save_path: str | os.PathLike[str]) -> None:
+        """Give the variables the values in a checkpoint; they need no initialisation then.
+
+        Raises ValueError when there is no such checkpoint, NotFoundError when a variable is not in it, InvalidArgumentError when one has
+        another shape or dtype there.
+        """
+        self.build()
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        path = os.fspath(save_path)
+        if not checkpoints.checkpoint_exists(path):
+            raise ValueError(f"The passed save_path is not a valid checkpoint: {path}")
+        try:
+            sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
+        except errors.NotFoundError as error:
+            what = "This is most likely due to a Variable name or other graph key that is missing from the checkpoint"
+            raise _explained(error, what) from None
+        except errors.InvalidArgumentError as error:
+            what = "This is most likely due to a mismatch between the current graph and the graph from the checkpoint"
+            raise _explained(error, what) from None
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """Prefixes of the checkpoints that are kept, the newest last."""
+        return [path for path, _ in self._last]
+
+    def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
+        """Say which checkpoints are kept, without knowing their age."""
+        self._last = [(path, float("inf")) for path in last_checkpoints]
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:
+        """Say which checkpoints are kept, and when each was written."""
+        self._last = list(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
+        """Go on with the checkpoints of an earlier process: those of the paths that exist."""
+        there = [path for path in checkpoint_paths if checkpoints.checkpoint_exists(path)]
+        self._last = [(path, os.path.getmtime(f"{path}.index")) for path in there]
+
+    # messages
+
+    def as_saver_def(self) -> Any:
+        """The names of the nodes, a SaverDef."""
+        return self.saver_def
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The SaverDef, with names as seen from `export_scope`; None when it has no nodes there."""
+        if self.saver_def is None:
+            return None
+        if export_scope is None:
+            return self.saver_def
+        prefix = f"{export_scope}/"
+        made = type(self.saver_def)()
+        made.CopyFrom(self.saver_def)
+        for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+            name = getattr(made, field)
+            if not name.startswith(prefix):
+                return None
+            setattr(made, field, name[len(prefix) :])
+        return made
+
+    @staticmethod
+    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+        """A Saver over nodes that the graph has. Accepts SaverDefs of tfjit and TensorFlow."""
+        from tfjit.protos import SaverDef
+
+        made = SaverDef.FromString(saver_def.SerializeToString())
+        if import_scope:
+            for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+                setattr(made, field, f"{import_scope}/{getattr(made, field)}")
+        return Saver(saver_def=made, name=import_scope)
+
+    def export_meta_graph(
+        self,
+        filename: str | None = None,
+        collection_list: Sequence[str] | None = None,
+        as_text: bool = False,
+        export_scope: str | None = None,
+        clear_devices: bool = False,
+        clear_extraneous_savers: bool = False,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+        graph: Any = None,
+    ) -> Any:
+        """The MetaGraphDef of the graph with this Saver; also written to `filename` where one is given."""
+        from tfjit.client.saving.meta_graph import export_meta_graph
+
+        graph = graph if graph is not None else get_default_graph()
+        return export_meta_graph(
+            filename,
+            graph=graph,
+            saver_def=self.saver_def,
+            collection_list=collection_list,
+            as_text=as_text,
+            export_scope=export_scope,
+            clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
+            strip_default_attrs=strip_default_attrs,
+        )
+
+
+def _explained(error: errors.OpError, what: str) -> errors.OpError:
+    return error.restated(
+        f"Restoring from checkpoint failed. {what}. Please ensure that you have not altered the graph expected based on the checkpoint. "
+        f"Original error:\n\n{error.message}",
+        error.op,
+        error.node_def,
+    )
+
+
+def _step_tensor(global_step: Any) -> Any:
+    return global_step if isinstance(global_step, Tensor) or not isinstance(global_step, Variable) else global_step.value()
+
+
+def _named_variables(var_list: Any) -> dict[str, Variable]:
+    """Name in the checkpoint -> variable, by name. Raises ValueError for a name that comes twice, TypeError for what is no variable."""
+    named: dict[str, Variable] = {}
+    pairs = var_list.items() if isinstance(var_list, Mapping) else [(None, variable) for variable in var_list]
+    for given, variable in pairs:
+        if not isinstance(variable, Variable):
+            raise TypeError(f"Variable to save is not a Variable: {variable}")
+        name = given if given is not None else variable._shared_name
+        if named.get(name, variable) is not variable:
+            raise ValueError(f"At least two variables have the same name: {name}")
+        named[name] = variable
+    return dict(sorted(named.items()))
+
+
+def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
+    values: list[Any] = []
+    for variable in named.values():
+        with get_default_graph().device(variable.device or None):
+            values.append(variable.read_value() if isinstance(variable, ResourceVariable) else variable.op.outputs[0])
+    with get_default_graph().device("/device:CPU:0"):
+        return create("SaveV2", name, prefix=path, tensor_names=list(named), shape_and_slices=[""] * len(named), tensors=values)
+
+
+def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any) -> Saver | None:
+    """Add the graph in a MetaGraphDef (message of tfjit or TensorFlow, bytes, or file) to the default graph, with its collections.
+
+    Returns its Saver; one of the variables when it names none, None without variables. kwargs: input_map and return_elements as of
+    `import_graph_def`. Raises NotFoundError without such a file, InvalidArgumentError for what is no MetaGraphDef.
+    """
+    from tfjit.client.saving.meta_graph import import_scoped_meta_graph
+
+    variables, meta_graph = import_scoped_meta_graph(meta_graph_or_file, clear_devices, import_scope=import_scope, **kwargs)
+    if meta_graph.HasField("saver_def"):
+        return Saver.from_proto(meta_graph.saver_def, import_scope)
+    return Saver(list(variables.values())) if variables else None

@@ -1,0 +1,97 @@
+"""Callables: a session's fetches as functions of its feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfjit.client.session.feeds import feed_slot
+from tfjit.client.session.graph_sources import copy_into, to_callable_options
+from tfjit.client.session.run_entries import entry_by_position
+from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.client.session.session import BaseSession
+
+
+def make_callable(session: BaseSession, fetches: Any, keys: Sequence[Any]) -> Callable[..., Any]:
+    """A function of the keys' values, and of options and run_metadata. Extra arguments are ignored, missing ones leave their placeholder
+    unfed."""
+    entries: dict[int, Callable[..., Any]] = {}
+
+    def make(count: int, args: Sequence[Any]) -> Callable[..., Any]:
+        named = dict(zip(keys, args, strict=False))
+        if len(named) < min(count, len(keys)):  # a key named twice takes its last value
+            return lambda *values: session._make_entry(fetches, given := dict(zip(keys, values, strict=False)))[0](given)
+        entry = entry_by_position(session._resolve(fetches, named), list(named))
+        used = len(named)
+        return entry if used == count else lambda *values: entry(*values[:used])
+
+    def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+        if options is not None or run_metadata is not None:
+            return session.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
+        if session._closed:
+            session._check_usable()
+        entry = entries.get(len(args))
+        if entry is None:
+            entry = entries[len(args)] = make(len(args), args)
+        try:
+            return entry(*args)
+        except errors.OpError as error:
+            session._raise(error)
+
+    return call
+
+
+class OptionsCallable:
+    """What `_make_callable_from_options` returns: values in the order of the options' feeds -> a list in the order of their fetches.
+
+    Raises InvalidArgumentError when called with another number of values.
+    """
+
+    def __init__(self, session: BaseSession, options: Any) -> None:
+        self._session = session
+        self._handle: int | None = None
+        message = _with_slots(to_callable_options(options))
+        backend = session._backend
+        assert backend is not None
+        self._handle = backend.make_callable(message)
+        graph = session.graph
+        slots = [feed_slot(graph.as_graph_element(name, allow_tensor=True, allow_operation=False)) for name in message.feed]
+        self._converts = [slot.convert for slot in slots]
+        self._run = backend.run_callable
+
+    def __call__(self, *args: Any, run_metadata: Any = None) -> list[Any]:
+        """One run. run_metadata: a RunMetadata of tfjit or TensorFlow, filled in."""
+        session = self._session
+        if session._closed:
+            session._check_usable()
+        converts = self._converts
+        values: Sequence[Any] = args
+        if len(args) == len(converts):
+            values = [convert(value) for convert, value in zip(converts, args, strict=True)]
+        try:
+            if run_metadata is None:
+                return self._run(self._handle, values)  # type: ignore[arg-type]
+            from tfjit.protos import RunMetadata
+
+            metadata = RunMetadata()
+            results = self._run(self._handle, values, metadata)  # type: ignore[arg-type]
+        except errors.OpError as error:
+            session._raise(error)
+        copy_into(metadata, run_metadata)
+        return results
+
+    def __del__(self) -> None:
+        session = self._session
+        if self._handle is not None and not session._closed and session._backend is not None:
+            session._backend.release_callable(self._handle)
+
+
+def _with_slots(options: Any) -> Any:
+    """The options with names of tensors: an operation's name stands for its first output."""
+    made = type(options)()
+    made.CopyFrom(options)
+    for names in (made.feed, made.fetch):
+        names[:] = [name if ":" in name else f"{name}:0" for name in names]
+    return made

@@ -1,0 +1,140 @@
+"""What a Session may be given for a graph, a config or run options, in tfjit's own form."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tfjit.client.session.tensorflow_interop import tensorflow_default_graph
+from tfjit.framework import errors
+from tfjit.framework.graphs.default_graph import get_default_graph, is_unused
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.graphs.graph_def import import_graph_def
+from tfjit.runtime.backend import BackendSession
+
+
+def graph_from(source: Any) -> Any:
+    """The graph of a session.
+
+    source: None (the default graph; TensorFlow's where only that has operations),
+    a tfjit Graph or TensorFlow `tf.Graph` (returned as it is, and followed as it grows), a GraphDef or
+    MetaGraphDef message of tfjit or TensorFlow, the bytes of one, or a path to a file holding one.
+    Raises TypeError for anything else, InvalidArgumentError when the bytes are no graph, NotFoundError for a missing file.
+    """
+    if source is None:
+        theirs = tensorflow_default_graph() if is_unused() else None
+        return theirs if theirs is not None else get_default_graph()
+    if isinstance(source, Graph):
+        return source
+    if hasattr(source, "as_graph_def") and hasattr(source, "as_graph_element"):
+        return source
+    graph = Graph()
+    with graph.as_default():
+        import_graph_def(graph_def_from(source), name="")
+    return graph
+
+
+def graph_def_from(source: Any) -> Any:
+    """The GraphDef in a message, its bytes, or a file. MetaGraphDefs give their graph_def."""
+    from tfjit.client.session.model_file import parse_model, read_model
+    from tfjit.protos import GraphDef
+
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not path.exists():
+            raise errors.NotFoundError(None, None, f"{path}; No such file or directory")
+        model = read_model(path, faulty=True)
+        if model.kind == "SavedModel":
+            raise errors.UnimplementedError(
+                None,
+                None,
+                f"{path} is a SavedModel, with variables to restore: give its folder to tfjit.saved_model.load(session, tags, folder).",
+            )
+        return model.graph_def
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = bytes(source)
+        if not content:
+            return GraphDef()
+        _, source = parse_model(content, faulty=True)
+    descriptor = getattr(source, "DESCRIPTOR", None)
+    if descriptor is None:
+        raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(source).__name__}"')
+    if descriptor.name == "MetaGraphDef":
+        source = source.graph_def
+    elif descriptor.name != "GraphDef":
+        raise TypeError(f"graph must be a GraphDef or MetaGraphDef message, but got {descriptor.full_name}")
+    return source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
+
+
+def extend_backend(backend: BackendSession, graph: Any, version: int, sent: set[str], add_shapes: bool = False) -> None:
+    """Give a back end what `graph` gained. version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already
+    sent, and of its functions with a "^" before them, which is added to, since TensorFlow's `as_graph_def` ignores `from_version`."""
+    if isinstance(graph, Graph):
+        if add_shapes:
+            backend.extend(graph.as_graph_def(from_version=version or None, add_shapes=True))
+        else:
+            backend.extend_from(graph, version)
+        return
+    graph_def = graph.as_graph_def(add_shapes=add_shapes)
+    if sent:
+        new = type(graph_def)()
+        new.library.function.extend(function for function in graph_def.library.function if f"^{function.signature.name}" not in sent)
+        new.library.gradient.extend(graph_def.library.gradient)
+        new.versions.CopyFrom(graph_def.versions)
+        new.node.extend(node for node in graph_def.node if node.name not in sent)
+        graph_def = new
+    backend.extend(graph_def)
+    sent.update(node.name for node in graph_def.node)
+    sent.update(f"^{function.signature.name}" for function in graph_def.library.function)
+
+
+def to_config(config: Any) -> Any:
+    """A ConfigProto of tfjit or TensorFlow, or its bytes, as tfjit's; None stays None."""
+    return _to_message(config, "ConfigProto", "config")
+
+
+def interactive_config(config: Any, options: Any) -> Any:
+    """The ConfigProto of an interactive session: only what is run is placed, since a user tries out what may never be placeable."""
+    from tfjit.protos import ConfigProto
+
+    made = ConfigProto()
+    given = to_config(config if config is not None or options is None else options.config)
+    if given is not None:
+        made.CopyFrom(given)
+    else:
+        made.gpu_options.allow_growth = True
+    made.graph_options.place_pruned_graph = True
+    return made
+
+
+def to_run_options(options: Any) -> Any:
+    """RunOptions of tfjit or TensorFlow as tfjit's; None stays None."""
+    return _to_message(options, "RunOptions", "options")
+
+
+def to_callable_options(options: Any) -> Any:
+    """CallableOptions of tfjit or TensorFlow, or their bytes, as tfjit's."""
+    return _to_message(options, "CallableOptions", "callable_options")
+
+
+def _to_message(value: Any, name: str, argument: str) -> Any:
+    if value is None:
+        return None
+    from tfjit import protos
+
+    kind = getattr(protos, name)
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, bytes):
+        return kind.FromString(value)
+    if getattr(getattr(value, "DESCRIPTOR", None), "name", "") != name:
+        raise TypeError(f'Argument `{argument}` must be a tf.{name}, but got "{type(value).__name__}"')
+    return kind.FromString(value.SerializeToString())
+
+
+def copy_into(message: Any, target: Any) -> None:
+    """Fill `target` (the same message of tfjit or TensorFlow) with `message`."""
+    if getattr(getattr(target, "DESCRIPTOR", None), "name", "") != message.DESCRIPTOR.name:
+        raise TypeError(f"run_metadata must be a {message.DESCRIPTOR.name}, but got {type(target)}")
+    target.ParseFromString(message.SerializeToString())

@@ -1,0 +1,72 @@
+"""The variable that counts a program's training steps."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from tfjit.client.variables.initializers import Zeros
+from tfjit.client.variables.variable_scope import get_variable
+from tfjit.client.variables.variables import Variable
+from tfjit.framework.graphs.default_graph import get_default_graph
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
+
+
+def get_global_step(graph: Graph | None = None) -> Any:
+    """The graph's global step, or None. Raises TypeError when what stands for it is no integer scalar."""
+    graph = graph or get_default_graph()
+    steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if len(steps) > 1:
+        raise TypeError(f"Multiple tensors in global_step collection: {steps}")
+    found = steps[0] if steps else None
+    if found is None:
+        try:
+            found = graph.get_tensor_by_name("global_step:0")
+        except KeyError:
+            return None
+    assert_global_step(found)
+    return found
+
+
+def assert_global_step(global_step_tensor: Any) -> None:
+    """Raise TypeError unless this may be a global step: an integer scalar variable or tensor."""
+    if not isinstance(global_step_tensor, (Variable, Tensor)):
+        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')
+    if not global_step_tensor.dtype.base_dtype.is_integer:
+        raise TypeError(f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}')
+    if global_step_tensor.get_shape().rank not in (0, None):
+        raise TypeError(f'Existing "global_step" is not scalar: {global_step_tensor.get_shape()}')
+
+
+def create_global_step(graph: Graph | None = None) -> Any:
+    """A new global step, an int64 scalar that starts at 0. Raises ValueError when the graph has one."""
+    graph = graph or get_default_graph()
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    with ExitStack() as stack:
+        if graph is not get_default_graph():
+            stack.enter_context(graph.as_default())
+        stack.enter_context(graph.name_scope(None))
+        return get_variable(
+            GraphKeys.GLOBAL_STEP,
+            shape=[],
+            dtype=dtypes.int64,
+            initializer=Zeros(),
+            trainable=False,
+            collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP],
+        )
+
+
+def get_or_create_global_step(graph: Graph | None = None) -> Any:
+    """The graph's global step, made when missing."""
+    graph = graph or get_default_graph()
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found
+
+
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """The value of the global step in a session."""
+    return int(sess.run(global_step_tensor))

@@ -1,0 +1,64 @@
+"""Initial values that depend on other variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Operation, Tensor
+
+
+def guarded(scope: str, initial: Tensor) -> Tensor:
+    """`initial` with the variables it depends on replaced by their initialized values, so that all may be initialized in one step.
+
+    Its own nodes behind a variable are copied, as "<node>_<scope>". A graph with a cycle stays as it is.
+    """
+    order = _ancestors(initial.op)
+    if order is None:
+        return initial
+    suffix = "_" + scope.replace(":", "_")
+    copies: dict[Operation, Operation] = {}
+    for op in order:
+        if op.type in ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If"):
+            continue
+        if op.type in ("Variable", "VariableV2", "VarHandleOp"):
+            variable = _variable_of(op)
+            if variable is not None:
+                copies[op] = variable.initialized_value().op
+            continue
+        if not any(t.op in copies for t in op.inputs):
+            continue
+        inputs = [copies[t.op].outputs[t.value_index] if t.op in copies else t for t in op.inputs]
+        # What was a reference is a value now.
+        op_type = "Switch" if op.type == "RefSwitch" else op.type
+        copies[op] = op.graph.create_op(op_type, inputs, name=op.name + suffix, attrs=op.attrs)
+    return copies[initial.op].outputs[initial.value_index] if initial.op in copies else initial
+
+
+def _ancestors(op: Operation) -> list[Operation] | None:
+    """`op` and what it depends on, inputs first, or None where that is a cycle. Depth first, as TensorFlow goes."""
+    order: list[Operation] = []
+    state = {op: False}  # False: its inputs are being looked at
+    stack = [(op, iter([*(t.op for t in op.inputs), *op.control_inputs]))]
+    while stack:
+        current, rest = stack[-1]
+        for other in rest:
+            if other not in state:
+                state[other] = False
+                stack.append((other, iter([*(t.op for t in other.inputs), *other.control_inputs])))
+                break
+            if not state[other]:
+                return None
+        else:
+            stack.pop()
+            state[current] = True
+            order.append(current)
+    return order
+
+
+def _variable_of(op: Operation) -> Any:
+    for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
+        for variable in op.graph.get_collection(key):
+            if variable.name in (op.name, op.name + ":0") and hasattr(variable, "initialized_value"):
+                return variable
+    return None

@@ -1,0 +1,316 @@
+"""Initializers: what a variable starts from, given its shape and dtype."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfjit.client.variables.variable_collections import global_variables_initializer, local_variables_initializer, variables_initializer
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.ops.arrays import array
+from tfjit.ops.arrays.movement import matrix_transpose
+from tfjit.ops.core import convert
+from tfjit.ops.core.apply import call, tensor
+from tfjit.ops.random_values import stateful
+
+# The standard deviation of a normal distribution truncated at two of its own.
+_TRUNCATED_STDDEV = 0.87962566103423978
+
+
+class Initializer:
+    """A callable (shape, dtype) -> tensor, described by its configuration."""
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments to make this initializer again, as JSON has them."""
+        values = {name: getattr(self, name) for name in self._fields}
+        return {name: value.name if isinstance(value, DType) else value for name, value in values.items()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The initializer of a configuration."""
+        return cls(**config)
+
+
+def _sizes(shape: Any) -> list[int]:
+    return [int(size) for size in shape]
+
+
+class Zeros(Initializer):
+    """Zeros."""
+
+    _fields = ("dtype",)
+
+    def __init__(self, dtype: Any = dtypes.float32) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        return array.zeros(shape, self.dtype if dtype is None else dtype)
+
+
+class Ones(Initializer):
+    """Ones."""
+
+    _fields = ("dtype",)
+
+    def __init__(self, dtype: Any = dtypes.float32) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        return array.ones(shape, self.dtype if dtype is None else dtype)
+
+
+class Constant(Initializer):
+    """Given values; too few are filled up with the last one, unless verify_shape is set."""
+
+    _fields = ("value", "dtype")
+
+    def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False) -> None:
+        if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
+            raise TypeError(
+                f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected Python scalar, list or tuple of values, "
+                "or numpy.ndarray."
+            )
+        self.value = value
+        self.dtype = as_dtype(dtype)
+        self._verify_shape = verify_shape
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None) -> Tensor:
+        verify = self._verify_shape if verify_shape is None else verify_shape
+        return convert.constant(self.value, dtype=self.dtype if dtype is None else dtype, shape=shape, verify_shape=verify)
+
+
+class RandomUniform(Initializer):
+    """Evenly from [minval, maxval); for integers maxval has to be given."""
+
+    _fields = ("minval", "maxval", "seed", "dtype")
+
+    def __init__(self, minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.minval = minval
+        self.maxval = maxval
+        self.seed = seed
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        return stateful.random_uniform(shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed)
+
+
+class RandomNormal(Initializer):
+    """From a normal distribution."""
+
+    _fields = ("mean", "stddev", "seed", "dtype")
+
+    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.mean = mean
+        self.stddev = stddev
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        return stateful.random_normal(shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed)
+
+
+class TruncatedNormal(Initializer):
+    """From a normal distribution, without what is more than two standard deviations away."""
+
+    _fields = ("mean", "stddev", "seed", "dtype")
+
+    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.mean = mean
+        self.stddev = stddev
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        return stateful.truncated_normal(shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed)
+
+
+class UniformUnitScaling(Initializer):
+    """Evenly from ±sqrt(3 / inputs) * factor, which keeps the scale of the input."""
+
+    _fields = ("factor", "seed", "dtype")
+
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.factor = factor
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        inputs = 1.0
+        for size in _sizes(shape)[:-1]:
+            inputs *= float(size)
+        bound = math.sqrt(3 / max(inputs, 1.0)) * self.factor
+        return stateful.random_uniform(shape, -bound, bound, self.dtype if dtype is None else dtype, seed=self.seed)
+
+
+class VarianceScaling(Initializer):
+    """Random values whose variance is scale / n.
+
+    mode: n is the number of inputs ("fan_in"), outputs ("fan_out") or their mean ("fan_avg") of a weight of this shape.
+    distribution: "truncated_normal" ("normal" is its old name), "untruncated_normal" or "uniform".
+    Raises ValueError for other values and a scale not above 0.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("scale", "mode", "distribution", "seed", "dtype")
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+        dtype: Any = dtypes.float32,
+    ) -> None:
+        if scale <= 0.0:
+            raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(f"Argument `mode` should be one of ('fan_in', 'fan_out', 'fan_avg'). Received: {mode}")
+        distribution = distribution.lower()
+        if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
+            raise ValueError(
+                "Argument `distribution` should be one of ('normal', 'uniform', 'truncated_normal', 'untruncated_normal'). "
+                f"Received: {distribution}"
+            )
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        wanted = self.dtype if dtype is None else dtype
+        fan_in, fan_out = _fans(_sizes(shape))
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        variance = self.scale / max(1.0, count)
+        if self.distribution in ("normal", "truncated_normal"):
+            return stateful.truncated_normal(shape, 0.0, math.sqrt(variance) / _TRUNCATED_STDDEV, wanted, seed=self.seed)
+        if self.distribution == "untruncated_normal":
+            return stateful.random_normal(shape, 0.0, math.sqrt(variance), wanted, seed=self.seed)
+        limit = math.sqrt(3.0 * variance)
+        return stateful.random_uniform(shape, -limit, limit, wanted, seed=self.seed)
+
+
+def _fans(shape: list[int]) -> tuple[float, float]:
+    """(inputs, outputs) of a weight: [inputs, outputs] behind the sizes of a kernel."""
+    if not shape:
+        return 1, 1
+    if len(shape) == 1:
+        return shape[0], shape[0]
+    field = math.prod(shape[:-2])
+    return shape[-2] * field, shape[-1] * field
+
+
+class Orthogonal(Initializer):
+    """gain times an orthogonal matrix, of the shape flattened to two dimensions. Raises ValueError below two dimensions."""
+
+    _fields = ("gain", "seed", "dtype")
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        self.gain = gain
+        self.seed = seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        sizes = _sizes(shape)
+        if len(sizes) < 2:
+            raise ValueError(
+                f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"
+            )
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        flat = (columns, rows) if rows < columns else (rows, columns)
+        draw = stateful.random_normal(flat, dtype=self.dtype if dtype is None else dtype, seed=self.seed)
+        q, r = call("Qr", input=draw, full_matrices=False)
+        # Which makes the distribution even over all orthogonal matrices.
+        q = q * tensor("Sign", x=array.diag_part(r))
+        if rows < columns:
+            q = matrix_transpose(q)
+        matrix: Any = array.reshape(q, sizes)
+        return self.gain * matrix
+
+
+class Identity(Initializer):
+    """gain times the identity matrix. Raises ValueError for what is no matrix."""
+
+    _fields = ("gain", "dtype")
+
+    def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32) -> None:
+        self.gain = gain
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        sizes = _sizes(shape)
+        if len(sizes) != 2:
+            raise ValueError(f"The tensor to initialize, specified by argument `shape` must be two-dimensional. Received shape={shape}")
+        matrix: Any = array.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
+        return matrix if self.gain is None else self.gain * matrix
+
+
+class GlorotUniform(VarianceScaling):
+    """Evenly, with variance 1 over the mean of inputs and outputs (Glorot and Bengio 2010)."""
+
+    _fields = ("seed", "dtype")
+
+    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+class GlorotNormal(VarianceScaling):
+    """Normally, with variance 1 over the mean of inputs and outputs (Glorot and Bengio 2010)."""
+
+    _fields = ("seed", "dtype")
+
+    def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+def lecun_normal(seed: int | None = None) -> VarianceScaling:
+    """Normally, with variance 1 / inputs."""
+    return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
+
+
+def lecun_uniform(seed: int | None = None) -> VarianceScaling:
+    """Evenly, with variance 1 / inputs."""
+    return VarianceScaling(1.0, "fan_in", "uniform", seed)
+
+
+def he_normal(seed: int | None = None) -> VarianceScaling:
+    """Normally, with variance 2 / inputs (He et al. 2015)."""
+    return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
+
+
+def he_uniform(seed: int | None = None) -> VarianceScaling:
+    """Evenly, with variance 2 / inputs (He et al. 2015)."""
+    return VarianceScaling(2.0, "fan_in", "uniform", seed)
+
+
+def _floating(dtype: Any) -> DType:
+    found = as_dtype(dtype)
+    if not found.is_floating:
+        raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {found}.")
+    return found
+
+
+# TF1's names: those of the top level, and those of `tf.initializers`.
+zeros_initializer = zeros = Zeros
+ones_initializer = ones = Ones
+constant_initializer = constant = Constant
+random_uniform_initializer = random_uniform = RandomUniform
+random_normal_initializer = random_normal = RandomNormal
+truncated_normal_initializer = truncated_normal = TruncatedNormal
+uniform_unit_scaling_initializer = uniform_unit_scaling = UniformUnitScaling
+variance_scaling_initializer = variance_scaling = VarianceScaling
+orthogonal_initializer = orthogonal = Orthogonal
+glorot_uniform_initializer = glorot_uniform = GlorotUniform
+glorot_normal_initializer = glorot_normal = GlorotNormal
+identity = Identity
+global_variables = global_variables_initializer
+local_variables = local_variables_initializer
+variables = variables_initializer

@@ -1,0 +1,594 @@
+"""get_variable and the scopes that share variables by name."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from tfjit.client.variables.variables import Variable, VariableAggregation, VariableSynchronization, resource_variables_enabled
+from tfjit.framework.errors import UnimplementedError
+from tfjit.framework.graphs.default_graph import get_collection, get_default_graph, get_name_scope, graph_of, name_scope
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import TensorShape, as_tensor_shape
+from tfjit.ops.core.convert import convert_to_tensor
+
+# Collections whose name is no string are not exported with the graph.
+_STORE: Final = ("__variable_store",)
+_SCOPE: Final = ("__varscope",)
+
+
+class _ReuseMode(enum.Enum):
+    AUTO_REUSE = 1
+
+
+AUTO_REUSE: Final = _ReuseMode.AUTO_REUSE
+
+
+class _ScopeStore:
+    """A graph's current variable scope, and how often each scope was opened."""
+
+    def __init__(self) -> None:
+        self.current = VariableScope(False)
+        self.opened: dict[str, int] = {}
+
+    def open(self, name: str) -> None:
+        self.opened[name] = self.opened.get(name, 0) + 1
+
+    def close_inside(self, name: str) -> None:
+        for key in self.opened:
+            if not name or key.startswith(name + "/"):
+                self.opened[key] = 0
+
+
+def _scope_store() -> _ScopeStore:
+    held = get_default_graph().get_collection_ref(_SCOPE)
+    if not held:
+        held.append(_ScopeStore())
+    return held[0]
+
+
+def _variables_by_name() -> dict[str, Variable]:
+    held = get_default_graph().get_collection_ref(_STORE)
+    if not held:
+        held.append({})
+    return held[0]
+
+
+def _no_partitioner(partitioner: Any) -> None:
+    if partitioner is not None:
+        raise UnimplementedError(
+            None, None, "partitioner: partitioned variables are not supported yet; leave it out for one whole variable"
+        )
+
+
+def no_regularizer(_: Any) -> None:
+    """A regularizer that keeps the scope's own from being used."""
+    return
+
+
+class VariableScope:
+    """Defaults that `get_variable` takes where its own arguments are missing. Made by `variable_scope`.
+
+    reuse: True when variables must exist, False when they must not, AUTO_REUSE to make those that don't.
+    """
+
+    def __init__(
+        self,
+        reuse: Any,
+        name: str = "",
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        name_scope: str = "",
+        dtype: Any = dtypes.float32,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+    ) -> None:
+        _no_partitioner(partitioner)
+        self._name = name
+        self._initializer = initializer
+        self._regularizer = regularizer
+        self._reuse = reuse
+        self._caching_device = caching_device
+        self._custom_getter = custom_getter
+        self._name_scope = name_scope
+        self._dtype: DType = as_dtype(dtype)
+        self._use_resource = use_resource
+        self._constraint = constraint
+
+    @property
+    def name(self) -> str:
+        """Prefix of its variables' names, without a trailing slash."""
+        return self._name
+
+    @property
+    def original_name_scope(self) -> str:
+        """The name scope that it was made with, to enter again."""
+        return self._name_scope
+
+    @property
+    def reuse(self) -> Any:
+        """True, False or AUTO_REUSE."""
+        return self._reuse
+
+    @property
+    def initializer(self) -> Any:
+        """Default initializer."""
+        return self._initializer
+
+    @property
+    def dtype(self) -> DType:
+        """Default dtype."""
+        return self._dtype
+
+    @property
+    def use_resource(self) -> bool | None:
+        """Whether to make resource variables; None leaves it to the process's default."""
+        return self._use_resource
+
+    @property
+    def regularizer(self) -> Any:
+        """Default regularizer."""
+        return self._regularizer
+
+    @property
+    def caching_device(self) -> Any:
+        """Default caching device."""
+        return self._caching_device
+
+    @property
+    def partitioner(self) -> Any:
+        """None: variables are not partitioned."""
+        return None
+
+    @property
+    def custom_getter(self) -> Any:
+        """The function that `get_variable` goes through."""
+        return self._custom_getter
+
+    @property
+    def constraint(self) -> Any:
+        """Default constraint."""
+        return self._constraint
+
+    def reuse_variables(self) -> None:
+        """From here on variables must exist."""
+        self._reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        """Set the default initializer."""
+        self._initializer = initializer
+
+    def set_dtype(self, dtype: Any) -> None:
+        """Set the default dtype."""
+        self._dtype = as_dtype(dtype)
+
+    def set_use_resource(self, use_resource: bool | None) -> None:
+        """Set whether to make resource variables."""
+        self._use_resource = use_resource
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        """Set the default regularizer."""
+        self._regularizer = regularizer
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Set the default caching device."""
+        self._caching_device = caching_device
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        """Raises UnimplementedError for anything but None."""
+        _no_partitioner(partitioner)
+
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        """Set the function that `get_variable` goes through."""
+        self._custom_getter = custom_getter
+
+    def get_collection(self, name: str) -> list[Any]:
+        """Members of a collection whose names begin with this scope's."""
+        return get_collection(name, self._name + "/" if self._name else "")
+
+    def global_variables(self) -> list[Any]:
+        """This scope's global variables."""
+        return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
+
+    def trainable_variables(self) -> list[Any]:
+        """This scope's trainable variables."""
+        return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+
+    def local_variables(self) -> list[Any]:
+        """This scope's local variables."""
+        return self.get_collection(GraphKeys.LOCAL_VARIABLES)
+
+    def get_variable(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        reuse: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        validate_shape: bool = True,
+        use_resource: bool | None = None,
+        custom_getter: Any = None,
+        constraint: Any = None,
+        synchronization: int = VariableSynchronization.AUTO,
+        aggregation: int = VariableAggregation.NONE,
+    ) -> Any:
+        """`get_variable` with this scope's defaults."""
+        _no_partitioner(partitioner)
+        if regularizer is None:
+            regularizer = self._regularizer
+        if caching_device is None:
+            caching_device = self._caching_device
+        if custom_getter is None:
+            custom_getter = self._custom_getter
+        if reuse is None:
+            reuse = self._reuse
+        full_name = f"{self._name}/{name}" if self._name else name
+        # The variable's name scope is its full name, wherever it is asked for.
+        with name_scope(None):
+            if dtype is not None and initializer is not None and not callable(initializer):
+                given = convert_to_tensor(initializer).dtype.base_dtype
+                if given is not as_dtype(dtype):
+                    raise ValueError(f"Initializer type '{given}' and explicit dtype '{as_dtype(dtype)}' don't match.")
+            if initializer is None:
+                initializer = self._initializer
+            if constraint is None:
+                constraint = self._constraint
+            if dtype is None:
+                dtype = self._dtype
+            if use_resource is None:
+                use_resource = self._use_resource
+            getter = _get_variable if custom_getter is None else functools.partial(custom_getter, _get_variable)
+            return getter(
+                name=full_name,
+                shape=shape,
+                dtype=dtype,
+                initializer=initializer,
+                regularizer=regularizer,
+                reuse=reuse,
+                trainable=trainable,
+                collections=collections,
+                caching_device=caching_device,
+                partitioner=None,
+                validate_shape=validate_shape,
+                use_resource=use_resource,
+                constraint=constraint,
+                synchronization=synchronization,
+                aggregation=aggregation,
+            )
+
+
+def _get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = dtypes.float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    reuse: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    constraint: Any = None,
+    synchronization: int = VariableSynchronization.AUTO,
+    aggregation: int = VariableAggregation.NONE,
+) -> Any:
+    """The variable of the full `name`: the graph's own, or a new one."""
+    _no_partitioner(partitioner)
+    wanted = as_dtype(dtype)
+    from_value = initializer is not None and not callable(initializer)
+    if shape is not None and from_value:
+        raise ValueError("If initializer is a constant, do not specify shape.")
+    known_shape = None if shape is None else as_tensor_shape(shape)
+    known = _variables_by_name()
+    if name in known:
+        return _existing(known[name], name, known_shape, wanted, reuse)
+    if reuse is True:
+        raise ValueError(
+            f"Variable {name} does not exist, or was not created with tf.get_variable(). "
+            "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
+        )
+    if initializer is None:
+        if known_shape is None:
+            raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
+        initializer = _default_initializer(name, wanted)
+    initial, initial_dtype = initializer, None
+    if not from_value:
+        if inspect.isclass(initializer):
+            initializer = initializer()
+        if known_shape is not None and known_shape.is_fully_defined():
+            initial, initial_dtype = functools.partial(initializer, known_shape.as_list(), dtype=wanted), wanted.base_dtype
+        elif _takes_no_arguments(initializer):
+            initial = initializer
+        else:
+            raise ValueError(
+                "The initializer passed is not valid. It should be a callable with no arguments and the shape should not be provided or "
+                "an instance of `tf.initializers.*` and `shape` should be fully defined."
+            )
+    variable = Variable(
+        initial,
+        name=name,
+        trainable=trainable,
+        collections=collections,
+        caching_device=caching_device,
+        dtype=initial_dtype,
+        validate_shape=validate_shape,
+        constraint=constraint,
+        use_resource=(resource_variables_enabled() or get_default_graph().building_function) if use_resource is None else use_resource,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+    known[name] = variable
+    if regularizer is not None:
+        graph = variable.graph
+        with graph.colocate_with(variable.op), graph.name_scope(name + "/Regularizer/"), graph.control_dependencies(None):
+            loss = regularizer(variable)
+        if loss is not None:
+            graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return variable
+
+
+def _existing(found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: Any) -> Variable:
+    if reuse is False:
+        message = f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+        place = found.op.built_at
+        raise ValueError(f"{message} Originally defined at: {place}" if place else message)
+    if shape is not None and not shape.is_compatible_with(found.get_shape()):
+        raise ValueError(f"Trying to share variable {name}, but specified shape {shape} and found shape {found.get_shape()}.")
+    if not dtype.is_compatible_with(found.dtype):
+        raise ValueError(f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype {found.dtype.name}.")
+    return found
+
+
+def _default_initializer(name: str, dtype: DType) -> Callable[..., Any]:
+    from tfjit.client.variables import initializers
+
+    if dtype.is_floating:
+        return initializers.glorot_uniform_initializer()
+    if dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype.base_dtype is dtypes.string:
+        return initializers.zeros_initializer()
+    raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype} is required")
+
+
+def _takes_no_arguments(function: Callable[..., Any]) -> bool:
+    empty = inspect.Parameter.empty
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(p.default is not empty or p.kind in kinds for p in inspect.signature(function).parameters.values())
+
+
+def get_variable_scope() -> VariableScope:
+    """The default graph's current variable scope."""
+    return _scope_store().current
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: int = VariableSynchronization.AUTO,
+    aggregation: int = VariableAggregation.NONE,
+) -> Any:
+    """The variable of this name in the current variable scope: an existing one where the scope reuses, else a new one.
+
+    initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by default Glorot's uniform
+        distribution for floats and zeros for the rest. regularizer: a function of the variable whose result goes to
+        REGULARIZATION_LOSSES.
+    Raises ValueError when it exists and the scope doesn't reuse, when it doesn't and the scope does, and where shape or
+    dtype differ from the existing one's; UnimplementedError for a partitioner.
+    """
+    return get_variable_scope().get_variable(
+        name,
+        shape=shape,
+        dtype=dtype,
+        initializer=initializer,
+        regularizer=regularizer,
+        trainable=trainable,
+        collections=collections,
+        caching_device=caching_device,
+        partitioner=partitioner,
+        validate_shape=validate_shape,
+        use_resource=use_resource,
+        custom_getter=custom_getter,
+        constraint=constraint,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+
+
+def get_local_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = False,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: int = VariableSynchronization.AUTO,
+    aggregation: int = VariableAggregation.NONE,
+) -> Any:
+    """`get_variable` of a variable in LOCAL_VARIABLES that is not trained, whatever `trainable` says."""
+    return get_variable(
+        name,
+        shape,
+        dtype,
+        initializer,
+        regularizer,
+        trainable=False,
+        collections=[*(collections or ()), GraphKeys.LOCAL_VARIABLES],
+        caching_device=caching_device,
+        partitioner=partitioner,
+        validate_shape=validate_shape,
+        use_resource=use_resource,
+        custom_getter=custom_getter,
+        constraint=constraint,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+
+
+def _composed(outer: Any, inner: Any) -> Any:
+    """A custom getter inside another scope's goes through both."""
+    if outer is None or inner is None:
+        return inner or outer
+
+    def getter(true_getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return inner(functools.partial(outer, true_getter), *args, **kwargs)
+
+    return getter
+
+
+@contextmanager
+def _entered(store: _ScopeStore, scope: VariableScope) -> Iterator[VariableScope]:
+    old = store.current
+    store.current = scope
+    try:
+        yield scope
+    finally:
+        store.current = old
+
+
+class variable_scope:
+    """Context manager: variables inside are named in `name_or_scope`, which opens a name scope as well, and take its defaults.
+
+    name_or_scope: a name below the current scope, a VariableScope to enter again, or None for default_name made unique.
+    reuse: True, AUTO_REUSE, or None to inherit. auxiliary_name_scope: False opens no name scope. Gives the VariableScope.
+    """
+
+    def __init__(
+        self,
+        name_or_scope: Any,
+        default_name: str | None = None,
+        values: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        reuse: Any = None,
+        dtype: Any = None,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+        auxiliary_name_scope: bool = True,
+    ) -> None:
+        _no_partitioner(partitioner)
+        if default_name is None and name_or_scope is None:
+            raise TypeError("If default_name is None then name_or_scope is required")
+        if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
+            raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
+        if reuse is False:
+            reuse = None  # to inherit, as TensorFlow reads it
+        if reuse not in (None, True, AUTO_REUSE):
+            raise ValueError("The reuse parameter must be True or False or None.")
+        if name_or_scope is None and reuse:
+            raise ValueError("reuse=True cannot be used without a name_or_scope")
+        self._name_or_scope = name_or_scope
+        self._default_name = default_name
+        self._values = list(values or ())
+        self._reuse = reuse
+        self._auxiliary = auxiliary_name_scope
+        self._custom_getter = custom_getter
+        self._settings = {
+            "initializer": initializer,
+            "regularizer": regularizer,
+            "caching_device": caching_device,
+            "dtype": None if dtype is None else as_dtype(dtype),
+            "use_resource": use_resource,
+        }
+        self._constraint = constraint
+        self._stacks: list[ExitStack] = []
+
+    def __enter__(self) -> VariableScope:
+        with ExitStack() as stack:
+            scope = self._enter(stack)
+            self._stacks.append(stack.pop_all())
+        return scope
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self._stacks.pop().__exit__(*exc_info)
+
+    def _enter(self, stack: ExitStack) -> VariableScope:
+        target = self._name_or_scope
+        graph = graph_of(self._values)
+        if graph is not get_default_graph():
+            stack.enter_context(graph.as_default())
+        store = _scope_store()
+        old = store.current
+        if target is None:
+            assert self._default_name is not None
+            entered = self._name_block(stack, self._default_name)
+            return self._pure(stack, store, old, self._unique(store, old, self._default_name), entered)
+        if isinstance(target, VariableScope):
+            self._name_block(stack, target.name.rpartition("/")[2])
+            return self._again(stack, store, target)
+        return self._pure(stack, store, old, target, self._name_block(stack, target))
+
+    def _name_block(self, stack: ExitStack, name: str) -> str:
+        """Opens the name scope: its prefix."""
+        if not self._auxiliary:
+            current = get_name_scope()
+            return current + "/" if current else ""
+        return stack.enter_context(get_default_graph().name_scope(name)) if name else ""
+
+    @staticmethod
+    def _unique(store: _ScopeStore, old: VariableScope, prefix: str) -> str:
+        base = f"{old.name}/{prefix}" if old.name else prefix
+        if not store.opened.get(base):
+            return prefix
+        i = 1
+        while store.opened.get(f"{base}_{i}"):
+            i += 1
+        return f"{prefix}_{i}"
+
+    def _with_settings(self, base: VariableScope, name: str, original_name_scope: str) -> VariableScope:
+        given = {key: value if value is not None else getattr(base, key) for key, value in self._settings.items()}
+        return VariableScope(
+            self._reuse or base.reuse,
+            name=name,
+            name_scope=original_name_scope,
+            custom_getter=_composed(base.custom_getter, self._custom_getter),
+            constraint=self._constraint,  # the only setting that is not inherited
+            **given,
+        )
+
+    def _again(self, stack: ExitStack, store: _ScopeStore, target: VariableScope) -> VariableScope:
+        store.open(target.name)
+        opened = dict(store.opened)
+        stack.callback(setattr, store, "opened", opened)
+        return stack.enter_context(_entered(store, self._with_settings(target, target.name, target.original_name_scope)))
+
+    def _pure(self, stack: ExitStack, store: _ScopeStore, old: VariableScope, name: str, original_name_scope: str) -> VariableScope:
+        full_name = f"{old.name}/{name}" if old.name else name
+        store.open(full_name)
+        stack.callback(store.close_inside, full_name)
+        return stack.enter_context(_entered(store, self._with_settings(old, full_name, original_name_scope)))

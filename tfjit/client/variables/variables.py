@@ -1,0 +1,581 @@
+"""Variable: what both kinds share, and the reference variable that TF1 makes by default."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tfjit.client.session.session import get_default_session
+from tfjit.client.variables.initial_values import guarded
+from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
+from tfjit.framework.graphs.function_graph import FunctionGraph, building, lifted
+from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Operation, Tensor, TensorReference
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import TensorShape, as_shape
+from tfjit.ops.arrays.array import identity
+from tfjit.ops.arrays.slicing import slice_helper
+from tfjit.ops.core.apply import create, tensor
+from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
+
+_resource_by_default = False
+
+
+def enable_resource_variables() -> None:
+    """Make resource variables where `use_resource` is not given."""
+    global _resource_by_default
+    _resource_by_default = True
+
+
+def disable_resource_variables() -> None:
+    """Make reference variables where `use_resource` is not given, as TF1 does."""
+    global _resource_by_default
+    _resource_by_default = False
+
+
+def resource_variables_enabled() -> bool:
+    """Whether variables are resource variables unless told otherwise."""
+    return _resource_by_default
+
+
+class VariableSynchronization(enum.IntEnum):
+    """When the copies of a distributed variable are brought together."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(enum.IntEnum):
+    """How the copies of a distributed variable are brought together."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+    ONLY_FIRST_TOWER = 3
+
+
+class Variable:
+    """A tensor that keeps its value between runs of a session.
+
+    `Variable(...)` makes a reference variable or, with use_resource (or after `enable_resource_variables`), a resource variable.
+
+    initial_value: anything that converts to a tensor, or a callable that returns such; its shape must be known unless
+        validate_shape is False. trainable: also list it in TRAINABLE_VARIABLES (default True). collections: keys to list it
+        under (default GLOBAL_VARIABLES). dtype: what initial_value is converted to. shape: overrides that of initial_value.
+        constraint: a function that an optimizer applies after an update. variable_def: a VariableDef to recreate it from.
+    Raises ValueError without an initial value, or one of unknown shape.
+    """
+
+    # NumPy leaves `array + variable` to the variable.
+    __array_priority__ = 100
+
+    graph: Graph
+    _name: str
+    _initial_value: Tensor | None
+    _initializer_op: Any
+    _trainable: bool
+    _constraint: Callable[[Any], Any] | None
+    _synchronization: int
+    _aggregation: int
+    _caching_device: Any
+
+    def __new__(cls, *args: Any, use_resource: bool | None = None, **kwargs: Any) -> Variable:
+        if cls is not Variable:
+            return object.__new__(cls)
+        variable_def = kwargs.get("variable_def")
+        if variable_def is not None:
+            use_resource = variable_def.is_resource
+        if use_resource is None and get_default_graph().building_function:
+            use_resource = True  # a reference does not go into a function
+        if use_resource is None:
+            from tfjit.client.variables.variable_scope import get_variable_scope
+
+            use_resource = get_variable_scope().use_resource
+        if use_resource is None:
+            use_resource = _resource_by_default
+        if use_resource:
+            from tfjit.client.variables.resource_variables import ResourceVariable
+
+            return object.__new__(ResourceVariable)
+        return object.__new__(RefVariable)
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: str | None = None,
+        constraint: Callable[[Any], Any] | None = None,
+        use_resource: bool | None = None,
+        synchronization: int = VariableSynchronization.AUTO,
+        aggregation: int = VariableAggregation.NONE,
+        shape: Any = None,
+    ) -> None:
+        if variable_def is not None:
+            if initial_value is not None:
+                raise ValueError("variable_def and initial_value are mutually exclusive.")
+            self._from_names(variable_def, import_scope)
+            return
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        if collections is None:
+            collections = [GraphKeys.GLOBAL_VARIABLES]
+        if not isinstance(collections, (list, tuple, set)):
+            raise ValueError(
+                f"collections argument to Variable constructor must be a list, tuple, or set. Got {collections} of type {type(collections)}"
+            )
+        if constraint is not None and not callable(constraint):
+            raise ValueError("The `constraint` argument must be a callable.")
+        if trainable is None:
+            trainable = synchronization != VariableSynchronization.ON_READ
+        if trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
+            collections = [*collections, GraphKeys.TRAINABLE_VARIABLES]
+        self._trainable = trainable
+        self._constraint = constraint
+        self._synchronization = synchronization
+        self._aggregation = aggregation
+        self._caching_device = caching_device
+        if isinstance(getattr(initial_value, "graph", None), FunctionGraph):
+            raise ValueError(
+                f"Tensor-typed variable initializers must either be wrapped in an init_scope or callable (e.g., `tf.Variable(lambda : "
+                f"tf.truncated_normal([10, 40]))`) when building functions. Got: {initial_value}"
+            )
+        values = [] if callable(initial_value) else [initial_value]
+        # A variable and its initializer run on their own, whatever block they are written in.
+        with lifted(), name_scope(name, "Variable", values) as scope, get_default_graph().control_dependencies(None):
+            self.graph = get_default_graph()
+            self._build(initial_value, None if dtype is None else as_dtype(dtype), shape, validate_shape, scope)
+            add_to_collections(collections, self)
+
+    def _build(self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str) -> None:
+        raise NotImplementedError
+
+    def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
+        raise NotImplementedError
+
+    def _initial_tensor(self, initial_value: Any, dtype: DType | None) -> Tensor:
+        if callable(initial_value):
+            initial_value = initial_value()
+        return convert_to_tensor(initial_value, dtype=dtype, name="initial_value")
+
+    @property
+    def name(self) -> str:
+        """ "v:0"."""
+        return self._name
+
+    @property
+    def _shared_name(self) -> str:
+        return self._name[: self._name.index(":")]
+
+    @property
+    def initializer(self) -> Any:
+        """The operation that sets the initial value."""
+        return self._initializer_op
+
+    @property
+    def initial_value(self) -> Any:
+        """The tensor that it starts from."""
+        return self._initial_value
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers update it by default."""
+        return self._trainable
+
+    @property
+    def constraint(self) -> Callable[[Any], Any] | None:
+        """The function that an optimizer applies after an update."""
+        return self._constraint
+
+    @property
+    def synchronization(self) -> int:
+        """See VariableSynchronization."""
+        return self._synchronization
+
+    @property
+    def aggregation(self) -> int:
+        """See VariableAggregation."""
+        return self._aggregation
+
+    @property
+    def op(self) -> Operation:
+        """The operation that holds the variable."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> DType:
+        """Element type; a reference type for reference variables."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        raise NotImplementedError
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self.shape
+
+    @property
+    def device(self) -> str:
+        """Device asked for."""
+        return self.op.device
+
+    def value(self) -> Tensor:
+        """The value as a tensor."""
+        raise NotImplementedError
+
+    def read_value(self) -> Tensor:
+        """A new read of the value, which runs after the control dependencies around it."""
+        raise NotImplementedError
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """A bool tensor: whether the variable has a value."""
+        raise NotImplementedError
+
+    def initialized_value(self) -> Tensor:
+        """The value, or the initial value while the variable has none: what another variable's initial value may use."""
+        raise NotImplementedError
+
+    def _initialized_or(self, initialized: Tensor, read: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """The choice as control flow. read: (scope, predicate) -> the value, made of what a switch lets through."""
+        assert self._initial_value is not None
+        graph = self.graph
+        with graph.name_scope("cond") as scope:
+            switch = create("Switch", scope + "Switch/", data=initialized, pred=initialized)
+            tensor("Identity", scope + "switch_t/", input=switch.outputs[1])
+            tensor("Identity", scope + "switch_f/", input=switch.outputs[0])
+            chosen = tensor("Identity", scope + "pred_id/", input=initialized)
+            value = read(scope, chosen)
+            with graph.colocate_with(self._initial_value.op, ignore_existing=True):
+                other = create("Switch", scope + "Switch_1/", data=self._initial_value, pred=chosen).outputs[0]
+            return create("Merge", scope + "Merge/", inputs=[other, value]).outputs[0]
+
+    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
+        raise NotImplementedError
+
+    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Set rows. sparse_delta: an object with `indices` [...] and `values` [*indices.shape, *row], such as IndexedSlices."""
+        return self._scatter("ScatterUpdate", sparse_delta.indices, sparse_delta.values, use_locking, name)
+
+    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Add to rows."""
+        return self._scatter("ScatterAdd", sparse_delta.indices, sparse_delta.values, use_locking, name)
+
+    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Subtract from rows."""
+        return self._scatter("ScatterSub", sparse_delta.indices, sparse_delta.values, use_locking, name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Set slices. indices [..., depth]."""
+        return self._scatter("ScatterNdUpdate", indices, updates, True, name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Add to slices."""
+        return self._scatter("ScatterNdAdd", indices, updates, True, name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """Subtract from slices."""
+        return self._scatter("ScatterNdSub", indices, updates, True, name)
+
+    def eval(self, session: Any = None) -> Any:
+        """The value in `session` or this thread's default session. Raises ValueError without one."""
+        return self._as_graph_element().eval(session=session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Set the value in `session` or the default session, adding nothing to the graph. Raises ValueError without a session."""
+        session = session or get_default_session()
+        if session is None:
+            raise ValueError("Either session argument should be provided or default session should be established to load a variable")
+        session.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    def _as_graph_element(self) -> Tensor:
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def ref(self) -> Any:
+        """A hashable stand-in, for dictionaries and sets."""
+        return TensorReference(self)  # type: ignore[arg-type]
+
+    experimental_ref = ref
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value())
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.value())
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        raise TypeError(f"Variable {self._name} belongs to its graph and can't be copied")
+
+    # `v += x` means `v = v + x`: the name then stands for a tensor, as in TensorFlow.
+    def __iadd__(self, other: Any) -> Any:
+        return self + other
+
+    def __isub__(self, other: Any) -> Any:
+        return self - other
+
+    def __imul__(self, other: Any) -> Any:
+        return self * other
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self / other
+
+    def __ipow__(self, other: Any) -> Any:
+        return self**other
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.get_shape()} dtype={self.dtype.name}>"
+
+    def _names(self, export_scope: str | None, snapshot: str) -> Any:
+        from tfjit.protos import VariableDef
+
+        sharing: Any = {"synchronization": self._synchronization, "aggregation": self._aggregation}
+        return VariableDef(
+            variable_name=_without_scope(self.op.outputs[0].name, export_scope),
+            initial_value_name="" if self._initial_value is None else _without_scope(self._initial_value.name, export_scope),
+            initializer_name=_without_scope(self.initializer.name, export_scope),
+            snapshot_name=_without_scope(snapshot, export_scope),
+            trainable=self._trainable,
+            **sharing,
+        )
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The variable as a VariableDef; None when it is not in `export_scope`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
+        """The variable that a VariableDef names, over nodes that the default graph has. Raises KeyError when it has them not."""
+        return Variable(variable_def=variable_def, import_scope=import_scope)
+
+    def _element_from(self, name: str, import_scope: str | None) -> Any:
+        if import_scope:
+            name = f"{import_scope.rstrip('/')}/{name}"
+        return get_default_graph().as_graph_element(name)
+
+    def _settings_from(self, variable_def: Any, import_scope: str | None) -> None:
+        self.graph = get_default_graph()
+        self._initializer_op = self._element_from(variable_def.initializer_name, import_scope)
+        initial = variable_def.initial_value_name
+        self._initial_value = self._element_from(initial, import_scope) if initial else None
+        self._trainable = variable_def.trainable
+        self._synchronization = variable_def.synchronization
+        self._aggregation = variable_def.aggregation
+        self._constraint = None
+        self._caching_device = None
+
+
+def _without_scope(name: str, scope: str | None) -> str:
+    if scope:
+        prefix = scope.rstrip("/") + "/"
+        if name.startswith(prefix):
+            return name[len(prefix) :]
+    return name
+
+
+class RefVariable(Variable):
+    """A VariableV2 node: its output is a reference, which `read` dereferences once for all readers."""
+
+    _variable: Tensor
+    _snapshot: Tensor
+
+    def _build(self, initial_value: Any, dtype: DType | None, shape: Any, validate_shape: bool, scope: str) -> None:
+        graph = self.graph
+        with ExitStack() as stack:
+            if callable(initial_value):
+                # What colocating with the variable would do, if it existed already.
+                stack.enter_context(graph._attr_scope_block({"_class": (b"loc:@" + scope[:-1].encode(),)}))
+                with graph.name_scope("Initializer"), graph.device(None):
+                    initial = self._initial_tensor(initial_value, dtype)
+            else:
+                initial = self._initial_tensor(initial_value, dtype)
+                if initial.op._get_control_flow_context() is not None:
+                    raise ValueError(
+                        f"Initializer for variable {scope} is from inside a control-flow construct, such as a loop or conditional. When "
+                        "creating a variable inside a loop or conditional, use a lambda as the initializer."
+                    )
+            if shape is None:
+                shape = initial.shape_tuple if validate_shape else None
+            self._variable = tensor("VariableV2", scope, shape=TensorShape(as_shape(shape)), dtype=initial.dtype.base_dtype)
+        self._initial_value = initial
+        self._name = self._variable.name
+        if validate_shape and not initial.shape.is_fully_defined():
+            raise ValueError(f"initial_value must have a shape specified: {initial}")
+        start = guarded(scope, initial)
+        with graph.colocate_with(self._variable.op):
+            self._initializer_op = create("Assign", scope + "Assign/", ref=self._variable, value=start, validate_shape=validate_shape)
+        with graph.device(self._caching_device) if self._caching_device is not None else graph.colocate_with(self._variable.op):
+            self._snapshot = identity(self._variable, name="read")
+
+    def _from_names(self, variable_def: Any, import_scope: str | None) -> None:
+        self._settings_from(variable_def, import_scope)
+        self._variable = self._element_from(variable_def.variable_name, import_scope)
+        self._snapshot = self._element_from(variable_def.snapshot_name, import_scope)
+        self._name = self._variable.name
+
+    @property
+    def op(self) -> Operation:
+        """The VariableV2 operation."""
+        return self._variable.op
+
+    @property
+    def dtype(self) -> DType:
+        """Element type as a reference type."""
+        return self._variable.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        return self._variable.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Add what is known of the shape."""
+        self._variable.set_shape(shape)
+        self._snapshot.set_shape(shape)
+
+    def value(self) -> Tensor:
+        """The value as a tensor; the same one each time."""
+        return self._snapshot
+
+    def read_value(self) -> Tensor:
+        """A new read of the value, which runs after the control dependencies around it."""
+        return identity(self._variable, name="read")
+
+    def _ref(self) -> Tensor:
+        return self._variable
+
+    def _as_graph_element(self) -> Tensor:
+        return self._variable
+
+    def _strided_slice_assign(self, value: Any, name: str, **where: Any) -> Tensor:
+        return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[0]
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """A bool tensor: whether the variable has a value."""
+        with building(self.graph):
+            return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
+
+    def initialized_value(self) -> Tensor:
+        """The value, or the initial value while the variable has none: what another variable's initial value may use."""
+        graph = self.graph
+        with graph.as_default(), graph.control_dependencies(None):
+
+            def read(scope: str, chosen: Tensor) -> Tensor:
+                with graph.colocate_with(self._variable.op):
+                    passed = create("RefSwitch", scope + "read/Switch/", data=self._variable, pred=chosen).outputs[1]
+                return identity(passed, name=scope + "read/")
+
+            return self._initialized_or(self.is_initialized(), read)
+
+    def _assign(self, op_type: str, value: Any, use_locking: bool | None, name: str | None, read_value: bool, **attrs: Any) -> Any:
+        assigned = create_on(self._variable, op_type, name, value=value, use_locking=use_locking, **attrs)
+        return assigned.outputs[0] if read_value else assigned
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Set the value: a reference tensor of what was set, or the operation without read_value."""
+        return self._assign("Assign", value, use_locking, name, read_value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Add to the value: a reference tensor of the sum, or the operation without read_value."""
+        return self._assign("AssignAdd", delta, use_locking, name, read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Subtract from the value: a reference tensor of the difference, or the operation without read_value."""
+        return self._assign("AssignSub", delta, use_locking, name, read_value)
+
+    def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
+        """Add one: the value before. Its run raises OutOfRangeError at `limit`."""
+        return create_on(self._variable, "CountUpTo", name, limit=limit).outputs[0]
+
+    def _scatter(self, op_type: str, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Tensor:
+        return create_on(self._variable, op_type, name, indices=indices, updates=updates, use_locking=use_locking).outputs[0]
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The variable as a VariableDef; None when it is not in `export_scope`."""
+        if export_scope is not None and not self._name.startswith(export_scope):
+            return None
+        return self._names(export_scope, self._snapshot.name)
+
+
+def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> Operation:
+    """An operation on a reference, placed with it; its other inputs are made where they would be anyway.
+
+    Raises TypeError for inputs that don't fit the variable's dtype.
+    """
+    graph = ref.graph
+    with building(graph) as graph, graph.name_scope(name or op_type) as scope:
+        for key in ("indices", "updates", "value"):
+            if key in arguments and not isinstance(arguments[key], Tensor):
+                dtype = None if key == "indices" else ref.dtype.base_dtype
+                arguments[key] = _input(op_type, key, arguments[key], dtype)
+        with graph.colocate_with(ref.op):
+            return create(op_type, scope, ref=ref, **arguments)
+
+
+def _input(op_type: str, key: str, value: Any, dtype: DType | None) -> Tensor:
+    try:
+        return convert_to_tensor(value, dtype=dtype, name=key)
+    except (TypeError, ValueError) as error:
+        if dtype is None:
+            raise
+        raise TypeError(
+            f"Expected {dtype.name} passed to parameter '{key}' of op '{op_type}', got {value!r} of type "
+            f"'{type(value).__name__}' instead. Error: {error}"
+        ) from error
+
+
+def _convert(variable: Variable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
+    if dtype is not None and not dtype.is_compatible_with(variable.dtype):
+        raise ValueError(f"Incompatible type conversion requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'")
+    if as_ref:
+        if not isinstance(variable, RefVariable):
+            raise TypeError(f"{variable!r} is a resource variable and has no reference; the op wants a reference variable")
+        return variable._ref()
+    return variable.value()
+
+
+register_tensor_conversion_function(Variable, _convert, 100)
+
+
+def _overload(operator: str) -> None:
+    def run(self: Variable, *args: Any) -> Any:
+        return getattr(Tensor, operator)(self.value(), *args)
+
+    run.__name__ = operator
+    setattr(Variable, operator, run)
+
+
+def _slice(variable: Variable, entries: Any) -> Tensor:
+    return slice_helper(variable.value(), entries, variable)
+
+
+# A variable is equal to itself only, so `==` and `!=` stay as they are.
+for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS - {"__eq__", "__ne__"}):
+    _overload(_operator)
+setattr(Variable, "__getitem__", _slice)  # noqa: B010  mypy takes an assignment for a generic class

@@ -1,0 +1,388 @@
+"""Tensor bundles: the V2 checkpoint format, `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`, read and written with checksums.
+
+The index is a sorted table: the empty key holds a BundleHeaderProto, a tensor's name its BundleEntryProto (dtype, shape, and where in
+which data file its bytes are). A tensor saved in slices has an entry with the slices' places only; each slice has an entry of its own
+under a key in the order-preserving code of Google's OrderedCode (a number, the name, then start and length of each dimension).
+String tensors are stored as their lengths, a checksum of these, and the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.env import LOCAL_FILES, FileSystem
+from tfjit.framework.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from tfjit.framework.files.crc32c import crc32c, masked
+from tfjit.framework.files.sorted_table import get_varint, put_varint, read_table, write_table
+from tfjit.framework.types import shape as shapes
+from tfjit.framework.types.dtypes import DType, as_dtype, string
+from tfjit.framework.types.tensors import as_bytes
+
+_HEADER_KEY: Final = b""
+_FORMAT_VERSION: Final = 1
+FULL: Final = -1  # the length of a dimension that a slice takes whole
+
+Extents = tuple[tuple[int, int], ...]  # (start, length) of each dimension; (0, FULL) takes all
+
+
+def data_file(prefix: str, shard: int, shards: int) -> str:
+    """The name of a data file of a bundle."""
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+
+
+def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
+    """A SaveV2 `shape_and_slice`, e.g. "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises InvalidArgumentError for anything else."""
+    parts = spec.split(" ")
+    try:
+        shape = tuple(int(p) for p in parts[:-1])
+        extents = tuple(
+            (0, FULL) if part == "-" else (int(part.split(",", 1)[0]), int(part.split(",", 1)[1])) for part in parts[-1].split(":")
+        )
+    except (ValueError, IndexError):
+        raise InvalidArgumentError(None, None, f"{name}: cannot read the shape and slice {spec!r}: expected e.g. '4 6 0,2:-'") from None
+    if len(shape) != len(extents):
+        raise InvalidArgumentError(None, None, f"{name}: {spec!r} has {len(shape)} sizes and {len(extents)} slices")
+    for size, (start, length) in zip(shape, extents, strict=True):
+        if length != FULL and (start < 0 or length < 0 or start + length > size):
+            raise InvalidArgumentError(None, None, f"{name}: the slice {start},{length} is not within a dimension of {size} ({spec!r})")
+    return shape, extents
+
+
+def extent_shape(shape: Sequence[int], extents: Extents) -> tuple[int, ...]:
+    """The shape of a slice."""
+    return tuple(size if length == FULL else length for size, (_, length) in zip(shape, extents, strict=True))
+
+
+class BundleWriter:
+    """Writes a bundle with one data file. Nothing stands under the prefix until `finish`; leaving the `with` block without it drops all."""
+
+    def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
+        self._prefix = prefix
+        self._files = files
+        files.make_folders(str(Path(prefix).parent))
+        self._temporary = f"{prefix}.data.temporary-{uuid.uuid4().hex}"
+        self._file = files.open(self._temporary, "wb")
+        self._size = 0
+        self._entries: dict[bytes, Any] = {}
+
+    def __enter__(self) -> BundleWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._file.closed:
+            self._file.close()
+        with contextlib.suppress(FileNotFoundError):  # finish has moved it
+            self._files.remove(self._temporary)
+
+    def add(self, name: str, value: np.ndarray) -> None:
+        """Store a tensor. Raises InvalidArgumentError for a name that is there already."""
+        self._add(name.encode(), value, name)
+
+    def add_slice(self, name: str, shape: tuple[int, ...], extents: Extents, value: np.ndarray) -> None:
+        """Store a slice of the tensor `name` of `shape`."""
+        if value.shape != extent_shape(shape, extents):
+            raise InvalidArgumentError(
+                None, None, f"{name}: a slice of shape {extent_shape(shape, extents)} was announced, its value has shape {value.shape}"
+            )
+        if all(length in (FULL, size) for size, (_, length) in zip(shape, extents, strict=True)):
+            self.add(name, value)
+            return
+        entry = self._entries.get(name.encode())
+        if entry is None:
+            entry = self._entries[name.encode()] = self._entry(as_dtype(value.dtype), shape)
+        slice_proto = entry.slices.add()
+        for start, length in extents:
+            extent = slice_proto.extent.add()
+            if length != FULL:
+                extent.start, extent.length = start, length
+        self._add(slice_key(name, extents), value, name)
+
+    def _entry(self, dtype: DType, shape: tuple[int, ...]) -> Any:
+        from tfjit.protos import BundleEntryProto
+
+        entry = BundleEntryProto()
+        entry.dtype = dtype.as_datatype_enum  # type: ignore[assignment]  # the stubs want their own int
+        entry.shape.SetInParent()
+        shapes.fill_proto(entry.shape, shape)
+        return entry
+
+    def _add(self, key: bytes, value: np.ndarray, name: str) -> None:
+        if key in self._entries:
+            raise InvalidArgumentError(None, None, f"Adding duplicate key: {name}")
+        if key == _HEADER_KEY:
+            raise InvalidArgumentError(None, None, "a tensor of a checkpoint needs a name")
+        dtype = as_dtype(value.dtype)
+        entry = self._entries[key] = self._entry(dtype, value.shape)
+        if dtype is string:
+            parts, crc = _encode_strings(value)
+        else:
+            contiguous = np.ascontiguousarray(value)
+            parts = [contiguous.reshape(-1).view(np.uint8).data if contiguous.size else b""]
+            crc = crc32c(parts[0])
+        entry.offset = self._size
+        for part in parts:
+            self._size += self._file.write(part)
+        entry.size = self._size - entry.offset
+        entry.crc32c = masked(crc)
+
+    def finish(self) -> None:
+        """Close the data file and put both files in their places."""
+        self._file.close()
+        self._files.replace(self._temporary, data_file(self._prefix, 0, 1))
+        _write_index(self._prefix, self._entries, 1, self._files)
+
+
+def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: FileSystem) -> None:
+    from tfjit.protos import BundleHeaderProto
+
+    header = BundleHeaderProto(num_shards=shards)
+    header.version.producer = _FORMAT_VERSION
+    table = write_table(
+        [(_HEADER_KEY, header.SerializeToString()), *((key, entries[key].SerializeToString(deterministic=True)) for key in sorted(entries))]
+    )
+    temporary = f"{prefix}.index.temporary-{uuid.uuid4().hex}"
+    files.write(temporary, table)
+    files.replace(temporary, f"{prefix}.index")
+
+
+class BundleReader:
+    """Reads a bundle. Raises NotFoundError when there is none under the prefix, DataLossError when the index is damaged."""
+
+    def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:
+        from tfjit.protos import BundleEntryProto, BundleHeaderProto
+
+        self.prefix = prefix
+        self._files = files
+        path = f"{prefix}.index"
+        try:
+            file = files.read(path)
+        except FileNotFoundError:
+            raise NotFoundError(
+                None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
+            ) from None
+        self._entries: dict[bytes, Any] = {}
+        header = None
+        for key, value in read_table(file, path):
+            if key == _HEADER_KEY:
+                header = _parse(BundleHeaderProto, value, path)
+            else:
+                self._entries[key] = _parse(BundleEntryProto, value, path)
+        if header is None:
+            raise DataLossError(None, None, f"{path}: the table has no header entry")
+        if header.endianness != BundleHeaderProto.LITTLE:
+            raise UnimplementedError(None, None, f"{path}: a checkpoint in big-endian byte order")
+        if header.version.min_consumer > _FORMAT_VERSION:
+            raise InvalidArgumentError(None, None, f"{path}: written for readers of version {header.version.min_consumer} and later")
+        self.shards: int = header.num_shards
+
+    def names(self) -> list[str]:
+        """The names of the tensors, sorted; slices are not listed."""
+        return [key.decode() for key in self._entries if key[0] != 0]
+
+    def entries(self) -> Iterator[tuple[bytes, Any]]:
+        """(key, BundleEntryProto) of everything, slices included, in the order of the keys."""
+        return iter(self._entries.items())
+
+    def entry(self, name: str) -> Any:
+        """The BundleEntryProto of a tensor. Raises NotFoundError."""
+        found = self._entries.get(name.encode())
+        if found is None:
+            raise NotFoundError(None, None, f"Key {name} not found in checkpoint")
+        return found
+
+    def dtype_and_shape(self, name: str) -> tuple[DType, tuple[int, ...]]:
+        """Of a whole tensor, also of one saved in slices."""
+        entry = self.entry(name)
+        shape = shapes.from_proto(entry.shape)
+        if shape is None or not shapes.is_fully_defined(shape):
+            raise DataLossError(None, None, f"{self.prefix}.index: the entry of {name} has no full shape")
+        return as_dtype(entry.dtype), tuple(int(d or 0) for d in shape)
+
+    def read(self, name: str) -> np.ndarray:
+        """A whole tensor, put together from its slices where it was saved in slices. Strings are an object array of bytes."""
+        dtype, shape = self.dtype_and_shape(name)
+        return self._read(name, dtype, shape, tuple((0, size) for size in shape))
+
+    def read_slice(self, name: str, shape: tuple[int, ...], extents: Extents) -> np.ndarray:
+        """A part of a tensor. `shape`: what the reader takes the whole tensor's shape to be."""
+        dtype, stored = self.dtype_and_shape(name)
+        if stored != shape:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"tensor_name = {name}; shape in shape_and_slice spec {shapes.format_shape(shape)} does not match the shape stored in "
+                f"checkpoint: {shapes.format_shape(stored)}",
+            )
+        wanted = tuple((0, size) if length == FULL else (start, length) for size, (start, length) in zip(shape, extents, strict=True))
+        return self._read(name, dtype, shape, wanted)
+
+    def _read(self, name: str, dtype: DType, shape: tuple[int, ...], wanted: Extents) -> np.ndarray:
+        entry = self.entry(name)
+        if not entry.slices:
+            whole = self._load(entry, dtype, shape, name)
+            return whole[tuple(slice(start, start + length) for start, length in wanted)] if shape else whole
+        out = np.empty(tuple(length for _, length in wanted), dtype.as_numpy_dtype if dtype is not string else object)
+        missing = out.size
+        for slice_proto in entry.slices:
+            extents = tuple((e.start, e.length) if e.HasField("length") else (0, FULL) for e in slice_proto.extent)
+            places = [(0, size) if length == FULL else (start, length) for size, (start, length) in zip(shape, extents, strict=True)]
+            overlap = [(max(a, c), min(a + b, c + d)) for (a, b), (c, d) in zip(places, wanted, strict=True)]
+            if any(low >= high for low, high in overlap):
+                continue
+            found = self._entries.get(slice_key(name, extents))
+            if found is None:
+                raise DataLossError(None, None, f"{self.prefix}.index: a slice of {name} has no entry")
+            part = self._load(found, dtype, tuple(length for _, length in places), name)
+            source = tuple(slice(low - a, high - a) for (low, high), (a, _) in zip(overlap, places, strict=True))
+            target = tuple(slice(low - c, high - c) for (low, high), (c, _) in zip(overlap, wanted, strict=True))
+            out[target] = part[source]
+            missing -= out[target].size
+        if missing > 0:
+            raise NotFoundError(None, None, f"{self.prefix}: the slices of {name} do not cover what is read")
+        return out
+
+    def _load(self, entry: Any, dtype: DType, shape: tuple[int, ...], name: str) -> np.ndarray:
+        path = data_file(self.prefix, entry.shard_id, self.shards)
+        count = int(np.prod(shape, dtype=np.int64))
+        try:
+            opened: Any = self._files.open(path, "rb")
+            with opened as file:
+                file.seek(entry.offset)
+                data = np.empty(entry.size, np.uint8)
+                filled = file.readinto(data) if entry.size else 0
+        except FileNotFoundError:
+            raise NotFoundError(None, None, f"{path}; No such file or directory") from None
+        if filled != entry.size:
+            raise DataLossError(None, None, f"{path}: {name} needs {entry.size} bytes at {entry.offset}, the file ends before")
+        if dtype is string:
+            values, crc = _decode_strings(data.tobytes(), count, f"{path}: {name}")
+        else:
+            if dtype.size * count != entry.size:
+                raise DataLossError(None, None, f"{path}: {name} of {count} elements of {dtype.name} has {entry.size} bytes")
+            values, crc = data.view(dtype.as_numpy_dtype), crc32c(data.data if len(data) else b"")
+        if masked(crc) != entry.crc32c:
+            raise DataLossError(
+                None,
+                None,
+                f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): Checksum does not match: stored "
+                f"{entry.crc32c} vs. calculated on the restored bytes {masked(crc)} (tensor {name})",
+            )
+        return values.reshape(shape)
+
+
+def _parse(kind: Any, data: bytes, path: str) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise DataLossError(None, None, f"{path}: an entry is no {kind.DESCRIPTOR.name}") from None
+
+
+def merge_bundles(
+    prefixes: Sequence[str],
+    destination: str,
+    allow_missing: bool = False,
+    files: FileSystem = LOCAL_FILES,
+    read: Callable[[Callable[[str], Any], Sequence[str]], Iterable[Any]] = map,
+) -> None:
+    """Make one bundle of several: their data files are renamed, their indices merged.
+
+    read: `map`, or what does the same on several threads; it reads the indices.
+
+    Raises NotFoundError for a missing bundle unless allow_missing (at least one must be there), InvalidArgumentError when two hold
+    the same tensor.
+    """
+
+    def open_bundle(prefix: str) -> BundleReader | None:
+        try:
+            return BundleReader(prefix, files)
+        except NotFoundError:
+            if allow_missing:
+                return None
+            raise
+
+    readers = [reader for reader in read(open_bundle, prefixes) if reader is not None]
+    if not readers:
+        raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: none of the {len(prefixes)} checkpoints to merge is there")
+    total = sum(reader.shards for reader in readers)
+    merged: dict[bytes, Any] = {}
+    moves: list[str] = []
+    for reader in readers:
+        first = len(moves)
+        moves += [data_file(reader.prefix, shard, reader.shards) for shard in range(reader.shards)]
+        for key, entry in reader.entries():
+            entry.shard_id += first
+            known = merged.get(key)
+            if known is None:
+                merged[key] = entry
+            elif known.slices and entry.slices and known.shape == entry.shape and known.dtype == entry.dtype:
+                known.slices.extend(entry.slices)
+            else:
+                raise InvalidArgumentError(None, None, f"MergeV2Checkpoints: {key!r} is in two of the checkpoints")
+    for entry in merged.values():
+        if entry.slices:
+            entry.shard_id = 0  # the slices' entries say where the data is
+    files.make_folders(str(Path(destination).parent))
+    for shard, path in enumerate(moves):
+        files.replace(path, data_file(destination, shard, total))
+    _write_index(destination, merged, total, files)
+    for reader in readers:
+        files.remove(f"{reader.prefix}.index")
+
+
+def _encode_strings(value: np.ndarray) -> tuple[list[Any], int]:
+    items = [as_bytes(item) for item in value.reshape(-1)]
+    crc = crc32c(b"".join(struct.pack("<I" if len(item) < 1 << 32 else "<Q", len(item)) for item in items))
+    check = struct.pack("<I", masked(crc))
+    payload = b"".join(items)
+    return [b"".join(put_varint(len(item)) for item in items), check, payload], crc32c(payload, crc32c(check, crc))
+
+
+def _decode_strings(data: bytes, count: int, where: str) -> tuple[np.ndarray, int]:
+    at = 0
+    lengths = []
+    for _ in range(count):
+        length, at = get_varint(data, at)
+        lengths.append(length)
+    crc = crc32c(b"".join(struct.pack("<I" if n < 1 << 32 else "<Q", n) for n in lengths))
+    check = data[at : at + 4]
+    at += 4
+    if check != struct.pack("<I", masked(crc)) or at + sum(lengths) != len(data):
+        raise DataLossError(None, None, f"{where}: the checksum of the string lengths does not match")
+    values = np.empty(count, object)
+    payload = at
+    for i, length in enumerate(lengths):
+        values[i] = data[at : at + length]
+        at += length
+    return values, crc32c(data[payload:], crc32c(check, crc))
+
+
+def slice_key(name: str, extents: Extents) -> bytes:
+    """The key of a slice's entry."""
+    escaped = name.encode().replace(b"\xff", b"\xff\0").replace(b"\0", b"\0\xff")
+    numbers = b"".join(_signed(start) + _signed(length) for start, length in extents)
+    return _unsigned(0) + escaped + b"\0\1" + _unsigned(len(extents)) + numbers
+
+
+def _unsigned(value: int) -> bytes:
+    size = (value.bit_length() + 7) // 8
+    return bytes([size]) + value.to_bytes(size, "big")
+
+
+def _signed(value: int) -> bytes:
+    """Two's complement of 7·n bits behind n ones and a zero; the sign bit is flipped so that bytes sort as the numbers do."""
+    magnitude = ~value if value < 0 else value
+    size = magnitude.bit_length() // 7 + 1
+    if size == 1:
+        return bytes([(value & 0xFF) ^ 0x80])
+    bits = 8 * size
+    header = ((1 << size) - 1) << (bits - size)
+    return ((value & ((1 << bits) - 1)) ^ header).to_bytes(size, "big")

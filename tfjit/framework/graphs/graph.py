@@ -1,0 +1,520 @@
+"""Graph: operations by id and by name, with the scopes that names, devices and control dependencies come from."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tfjit.framework.errors import InvalidArgumentError, InvalidDtypeError, InvalidGraphError, UnimplementedError
+from tfjit.framework.graphs.default_graph import entered, pop, push
+from tfjit.framework.graphs.default_graph import get_default_graph as get_default_graph
+from tfjit.framework.graphs.default_graph import reset_default_graph as reset_default_graph
+from tfjit.framework.graphs.graph_keys import GraphKeys as GraphKeys
+from tfjit.framework.graphs.graph_scopes import OP_NAME, GraphScopes, Scopes
+from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
+from tfjit.framework.graphs.operation import OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError
+from tfjit.framework.graphs.operation import set_default_session_getter as set_default_session_getter
+from tfjit.framework.op_defs import attrs as attr_values
+from tfjit.framework.op_defs.op_def import OpDef, complete_attrs, infer_shapes, input_dtypes, output_dtypes, registry
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types import dtypes, static_value
+from tfjit.framework.types.dtypes import DType
+from tfjit.framework.types.shape import Shape
+
+# What TensorFlow 2.21 writes into graphs: the version of the op contracts that a graph was made with.
+PRODUCER: Final = 2474
+# Messages of 2 GB and more can't be serialised.
+MAX_GRAPH_BYTES: Final = 2**31
+
+
+class Graph(GraphScopes):
+    """A dataflow graph under construction.
+
+    Thread-safe: one lock guards names and operations; scopes belong to a thread. `version` is the highest operation id.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._scopes = Scopes()
+        self._by_id: list[Operation] = []  # operation with id i at i - 1
+        self._by_name: dict[str, Operation] = {}
+        self._names_in_use: dict[str, int] = {}
+        self._finalized = False
+        self._collections: dict[Any, list[Any]] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Any] = set()
+        self._seed: int | None = None
+        self._seed_counter = 0
+        self._producer = PRODUCER
+        self._min_consumer = 0
+        self._bad_consumers: tuple[int, ...] = ()
+        self._functions: dict[str, Any] = {}  # FunctionDef messages by name
+        self._function_op_defs: dict[str, OpDef] = {}
+        self._library_gradients: list[Any] = []
+        self._changed: list[tuple[int, Operation]] = []  # (version, operation) of those that gradients gave more inputs and outputs
+        self._has_library = False  # whether an imported GraphDef had a library, if only an empty one
+        self._gradient_override: dict[str, str] = {}
+        self._attr_scope: dict[str, Any] = {}
+        self._kernel_labels: dict[str, str] = {}
+        self._container = ""
+        self._traced: dict[Any, dict[Any, Any]] = {}  # traces of Python functions in this graph
+        self.kept_alive: list[object] = []  # what nodes need of this process: their Python functions
+
+    @property
+    def version(self) -> int:
+        """The highest operation id; 0 for an empty graph."""
+        return len(self._by_id)
+
+    @property
+    def building_function(self) -> bool:
+        """Whether this graph is a function's body."""
+        return False
+
+    @property
+    def seed(self) -> int | None:
+        """The graph-level random seed."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int | None) -> None:
+        self._seed = seed
+
+    @property
+    def graph_def_versions(self) -> Any:
+        """VersionDef: producer and consumers."""
+        from tfjit.protos import versions_pb2
+
+        return versions_pb2.VersionDef(producer=self._producer, min_consumer=self._min_consumer, bad_consumers=self._bad_consumers)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the graph is read-only."""
+        return self._finalized
+
+    def finalize(self) -> None:
+        """Make the graph read-only; a session does it so that no step grows it by mistake."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    def _check_not_finalized(self) -> None:
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor] = (),
+        dtypes: Sequence[DType] | None = None,
+        input_types: Sequence[DType] | None = None,
+        name: str | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        op_def: OpDef | None = None,
+        compute_shapes: bool = True,
+        compute_device: bool = True,
+    ) -> Operation:
+        """Add an operation.
+
+        inputs: flat list of tensors. attrs: Python values or AttrValue messages; type attrs that the inputs tell and attrs
+        with defaults may be left out. dtypes, input_types: checked against what the op says, where given. name: made
+        unique, unless it ends in "/" (then taken as it is).
+        Raises InvalidGraphError (a ValueError and an InvalidArgumentError) when attrs, types or shapes don't fit,
+        NotFoundError for an unknown op type, RuntimeError when the graph is finalized.
+        """
+        self._check_not_finalized()
+        for i, tensor in enumerate(inputs):
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"Input #{i} is not a tensor: {tensor}")
+            if tensor.op.graph is not self:
+                raise ValueError(
+                    f"{tensor} must be from the same graph as operation '{name or op_type}' (graphs are {tensor.op.graph} and {self})."
+                )
+        if op_def is None:
+            op_def = self.op_def_of(op_type, name or "")
+        with self._lock:
+            self._check_not_finalized()
+            if name is None or name == "":
+                name = op_type
+            if name[-1] == "/":
+                name = name[:-1]
+                if name in self._by_name:
+                    raise ValueError(f"Duplicate node name in graph: '{name}'")
+                self._names_in_use.setdefault(name.lower(), 1)
+            else:
+                name = self.unique_name(name)
+            if not OP_NAME.fullmatch(name):
+                raise ValueError(f"'{name}' is not a valid node name. Accepted names conform to Regex /{OP_NAME.pattern}/")
+            values = self._node_attrs(op_def, attrs, inputs, name)
+            return self._add(
+                op_def,
+                name,
+                tuple(inputs),
+                values,
+                dtypes,
+                input_types,
+                user_frame(),
+                compute_shapes=compute_shapes,
+                compute_device=compute_device,
+            )
+
+    def _node_attrs(self, op_def: OpDef, attrs: Mapping[str, Any] | None, inputs: Sequence[Tensor], name: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if attrs:
+            for key, value in attrs.items():
+                definition = op_def.attr_by_name.get(key)
+                descriptor = getattr(value, "DESCRIPTOR", None)
+                if descriptor is not None and descriptor.full_name.endswith(".AttrValue"):
+                    value = attr_values.from_proto(value)
+                elif definition is not None:
+                    value = attr_values.convert(value, definition.type, key, op_def.name)
+                else:
+                    value = attr_values.guess(value)
+                values[key] = value
+        try:
+            values = complete_attrs(op_def, values, [t._dtype for t in inputs])
+            for definition in op_def.attrs:
+                attr_values.check(values[definition.name], definition)
+        except InvalidArgumentError as error:
+            raise InvalidGraphError(None, None, f"{error.message}\n\t; NodeDef: {{{{node {name}}}}}; {op_def.summary()}") from None
+        if self._attr_scope:
+            for key, value in self._attr_scope.items():
+                values.setdefault(key, value(op_def) if callable(value) else value)
+        if self._kernel_labels and op_def.name in self._kernel_labels:
+            values["_kernel"] = self._kernel_labels[op_def.name].encode()
+        if self._gradient_override and op_def.name in self._gradient_override:
+            values["_gradient_op_type"] = self._gradient_override[op_def.name].encode()
+        if self._container and op_def.is_stateful and values.get("container") == b"":
+            values["container"] = self._container.encode()
+        return values
+
+    def _add(
+        self,
+        op_def: OpDef,
+        name: str,
+        inputs: tuple[Tensor, ...],
+        values: dict[str, Any],
+        asked_dtypes: Sequence[DType] | None,
+        asked_input_types: Sequence[DType] | None,
+        frame: Any,
+        compute_shapes: bool,
+        compute_device: bool,
+    ) -> Operation:
+        if op_def.deprecated is not None and self._producer >= op_def.deprecated[0]:
+            raise deprecation_error(op_def, self._producer)
+        check_inputs(op_def, name, input_dtypes(op_def, values), inputs)
+        if asked_input_types is not None:
+            for i, (tensor, expected) in enumerate(zip(inputs, asked_input_types, strict=True)):
+                if not expected.is_compatible_with(tensor._dtype):
+                    raise InvalidDtypeError(None, None, f"In op '{name}', input {i} has type {tensor.dtype.name}, expected {expected.name}")
+        out_dtypes = output_dtypes(op_def, values)
+        if asked_dtypes is not None and [d.base_dtype for d in asked_dtypes] != [d.base_dtype for d in out_dtypes]:
+            raise InvalidDtypeError(
+                None,
+                None,
+                f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, "
+                f"but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for",
+            )
+        if compute_shapes:
+            out_shapes = self._infer_shapes(op_def, name, values, inputs, len(out_dtypes))
+        else:
+            out_shapes = [None] * len(out_dtypes)
+        scopes = self._scopes
+        control = self._control_inputs_for(scopes, inputs) if scopes.control else ()
+        op = Operation(self, op_def, name, inputs, control, values, frame)
+        op.outputs = [Tensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(out_dtypes, out_shapes, strict=True))]
+        if compute_device:
+            self._apply_device(op, scopes)
+        if scopes.colocation:
+            groups: set[bytes] = set()
+            for other in reversed(scopes.colocation):
+                groups.update(other.colocation_groups())
+                if other._device:
+                    op._device = other._device
+            values["_class"] = tuple(sorted(groups))
+        self._register(op)
+        for controller in scopes.control:
+            controller.seen.add(op)
+        if scopes.control_flow_context is not None:
+            op._control_flow_context = scopes.control_flow_context
+            scopes.control_flow_context.AddOp(op)
+        return op
+
+    def _register(self, op: Operation) -> None:
+        """Give the operation its id and tell its inputs of it. Under the lock."""
+        for tensor in op._inputs:
+            tensor._consumers.append(op)
+        for other in op._control_inputs:
+            other._control_outputs.append(op)
+        self._by_id.append(op)
+        op._id = len(self._by_id)
+        self._by_name[op._name] = op
+
+    def _infer_shapes(
+        self, op_def: OpDef, name: str, values: Mapping[str, Any], inputs: tuple[Tensor, ...], num_outputs: int
+    ) -> list[Shape]:
+        given = [t._shape for t in inputs]
+        equal = registry.equal_shape(op_def.name, given)
+        if equal is not None:
+            return [equal]
+        context = ShapeContext(
+            op_def.name,
+            name,
+            values,
+            given,
+            [t._dtype for t in inputs],
+            num_outputs,
+            lambda i: static_value.constant_value(inputs[i]),
+            lambda i: static_value.constant_value_as_shape(inputs[i]),
+            lambda: [t.name if t._value_index else t.op.name for t in inputs],
+        )
+        return infer_shapes(context, op_def)
+
+    def get_operations(self) -> list[Operation]:
+        """Every operation, in the order they were made."""
+        with self._lock:
+            return list(self._by_id)
+
+    def operations_after(self, version: int) -> list[Operation]:
+        """Operations with an id above `version`."""
+        with self._lock:
+            return self._by_id[version:]
+
+    def operations_changed_after(self, version: int) -> list[Operation]:
+        """Operations with an id of at most `version` that got inputs and outputs when the graph had that version, or later."""
+        with self._lock:
+            return list(dict.fromkeys(op for changed, op in self._changed if changed >= version and op._id <= version))
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation. Raises TypeError for no string, KeyError for an unknown name, ValueError for a tensor's name."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_tensor=False)
+
+    def _get_operation_by_name(self, name: str) -> Operation:
+        return self._by_name[name]
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor "op:index". Raises TypeError for no string, KeyError for an unknown one, ValueError for a malformed name."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_operation=False)
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """The Tensor or Operation that `obj` is or names.
+
+        Raises TypeError for an object of another kind, ValueError for one of another graph or a malformed name, KeyError
+        for a name that is not in the graph.
+        """
+        if isinstance(obj, (Tensor, Operation)):
+            element: Any = obj
+        elif hasattr(obj, "_as_graph_element"):
+            element = obj._as_graph_element()
+        else:
+            element = obj
+        if allow_tensor and allow_operation:
+            wanted = "Tensor or Operation"
+        elif allow_tensor:
+            wanted = "Tensor"
+        elif allow_operation:
+            wanted = "Operation"
+        else:
+            raise ValueError("allow_tensor and allow_operation can't both be False.")
+        if isinstance(element, bytes):
+            element = element.decode()
+        if isinstance(element, str):
+            return self._element_by_name(element, allow_tensor, allow_operation, wanted)
+        if isinstance(element, Tensor) and allow_tensor:
+            if element.graph is not self:
+                raise ValueError(f"Tensor {element} is not an element of this graph.")
+            return element
+        if isinstance(element, Operation) and allow_operation:
+            if element.graph is not self:
+                raise ValueError(f"Operation {element} is not an element of this graph.")
+            return element
+        raise TypeError(f"Can not convert a {type(element).__name__} into a {wanted}.")
+
+    def _element_by_name(self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str) -> Any:
+        if ":" in name:
+            if not allow_tensor:
+                raise ValueError(f"Name '{name}' appears to refer to a Tensor, not a {wanted}.")
+            op_name, _, index_text = name.partition(":")
+            if not index_text.isdecimal():
+                raise ValueError(
+                    f"The name '{name}' looks a like a Tensor name, but is not a valid one. "
+                    'Tensor names must be of the form "<op_name>:<output_index>".'
+                )
+            op = self._by_name.get(op_name)
+            if op is None:
+                raise KeyError(
+                    f"The name '{name}' refers to a Tensor which does not exist. The operation, '{op_name}', does not exist in the graph."
+                )
+            index = int(index_text)
+            if index >= len(op.outputs):
+                raise KeyError(
+                    f"The name '{name}' refers to a Tensor which does not exist. "
+                    f"The operation, '{op_name}', exists but only has {len(op.outputs)} outputs."
+                )
+            return op.outputs[index]
+        op = self._by_name.get(name)
+        if allow_operation:
+            if op is None:
+                raise KeyError(f"The name '{name}' refers to an Operation not in the graph.")
+            return op
+        if op is not None:
+            raise ValueError(
+                f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be of the form \"<op_name>:<output_index>\"."
+            )
+        raise ValueError(
+            f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. "
+            'Tensor names must be of the form "<op_name>:<output_index>".'
+        )
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """GraphDef of the operations with an id above `from_version` (all without one). Raises ValueError from 2 GB on."""
+        from tfjit.framework.graphs.graph_def import graph_to_graph_def
+
+        return graph_to_graph_def(self, from_version or 0, add_shapes)
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Refuse `tensor` as a feed."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether `tensor` may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op: Any) -> None:
+        """Refuse `op` as a fetch."""
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """Whether a tensor or operation may be fetched."""
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return op not in self._unfetchable and tensor_or_op not in self._unfetchable
+
+    @property
+    def collections(self) -> list[Any]:
+        """Names of the collections."""
+        return list(self._collections)
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Append `value` to a collection. Raises RuntimeError when the graph is finalized."""
+        self._check_not_finalized()
+        with self._lock:
+            self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Append `value` to one collection or to several."""
+        for name in {names: None} if isinstance(names, str) else dict.fromkeys(names):
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The collection itself, made when missing; changes to it last."""
+        with self._lock:
+            return self._collections.setdefault(name, [])
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """Members of a collection; with `scope`, those whose name matches it from the start, as a regular expression."""
+        with self._lock:
+            members = self._collections.get(name, [])
+            if scope is None:
+                return list(members)
+            pattern = re.compile(scope)
+            return [item for item in members if hasattr(item, "name") and pattern.match(item.name)]
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """Names of the collections that are strings."""
+        with self._lock:
+            return [key for key in self._collections if isinstance(key, str)]
+
+    def clear_collection(self, name: Any) -> None:
+        """Drop a collection."""
+        self._check_not_finalized()
+        with self._lock:
+            self._collections.pop(name, None)
+
+    def add_function(self, function_def: Any) -> None:
+        """Add a FunctionDef to the library. Raises ValueError when another one has its name."""
+        name = function_def.signature.name
+        known = self._functions.get(name)
+        if known is not None and known.SerializeToString(deterministic=True) != function_def.SerializeToString(deterministic=True):
+            raise ValueError(f"Cannot add function '{name}' because a different function with the same name already exists.")
+        self._functions.setdefault(name, function_def)
+
+    def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
+        """The contract of an op type: the registry's, or that of a function of the library, which is called by its name as op type.
+
+        Raises NotFoundError for a type that is neither.
+        """
+        found = registry.lookup(op_type)
+        if found is None and op_type in self._functions:
+            found = self._function_op_defs.get(op_type)
+            if found is None:
+                found = self._function_op_defs[op_type] = OpDef.from_proto(self._functions[op_type].signature)
+        return registry.require(op_type, node_name) if found is None else found
+
+    @property
+    def functions(self) -> Mapping[str, Any]:
+        """FunctionDef messages of the library by name; not to be written to."""
+        return self._functions
+
+    @property
+    def function_gradients(self) -> Sequence[Any]:
+        """GradientDef messages of the library; not to be written to."""
+        return self._library_gradients
+
+    def as_default(self) -> Any:
+        """Context manager that makes this the thread's default graph."""
+        return entered(self)
+
+    def __enter__(self) -> Graph:
+        push(self)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        pop(self)
+
+    def __deepcopy__(self, memo: Any) -> Graph:
+        raise TypeError("A Graph can't be copied; import its as_graph_def() into another")
+
+
+def check_inputs(op_def: OpDef, name: str, expected: Sequence[DType], inputs: Sequence[Tensor | None], node_def: Any = None) -> None:
+    """Raise InvalidGraphError unless number and dtypes of `inputs` are as expected; None stands for an input that comes later."""
+    if len(expected) != len(inputs):
+        types = ", ".join(dtypes.short_name(d) for d in expected)
+        raise InvalidGraphError(
+            node_def,
+            None,
+            f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; "
+            f"{op_def.summary()}; NodeDef: {{{{node {name}}}}}",
+        )
+    for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
+        if tensor is not None:
+            check_input(name, i, tensor, dtype, node_def)
+
+
+def check_input(name: str, i: int, tensor: Tensor, dtype: DType, node_def: Any = None) -> None:
+    """Raise InvalidGraphError unless `tensor` may be input `i` of node `name`.
+
+    A reference may stand for a value, never the other way round.
+    """
+    given = tensor._dtype
+    if given is not dtype and (dtype.is_ref or given.base_dtype is not dtype):
+        raise InvalidGraphError(
+            node_def,
+            None,
+            f"Input {i} of node {name} was passed {dtypes.short_name(given)} from {tensor.name} "
+            f"incompatible with expected {dtypes.short_name(dtype)}.",
+        )
+
+
+def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:
+    """The error for an op that graphs of this version may no longer hold."""
+    assert op_def.deprecated is not None
+    version, why = op_def.deprecated
+    return UnimplementedError(
+        None, None, f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in version {version}. {why}."
+    )

@@ -1,0 +1,685 @@
+"""Scalar functions over tensors; dtypes, shapes and kernels follow from the rows of framework.elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import Shape
+from tfjit.ops.core.apply import create, tensor
+from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
+from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
+from tfjit.ops.core.type_lists import ARITHMETIC, FLOAT, FLOAT_OR_COMPLEX, HALF_TO_COMPLEX, INTEGER, SIGNED, WIDE_SIGNED
+
+
+def _select_v2(c: ShapeContext) -> Shapes:
+    return [c.broadcast(c.inputs[0], c.broadcast(c.inputs[1], c.inputs[2]))]
+
+
+def _betainc(c: ShapeContext) -> Shapes:
+    shape: Shape = None
+    scalars = 0
+    for other in c.inputs:
+        if other == ():
+            scalars += 1
+        elif other is not None:
+            shape = c.merge(shape, other)
+    if scalars == 3:
+        return [()]
+    return [shape]
+
+
+def _equal(c: ShapeContext) -> Shapes:
+    a, b = c.inputs
+    if c.attr("incompatible_shape_error"):
+        return [c.broadcast(a, b)]
+    if a is None or b is None:
+        return [None]
+    # Tensors that do not broadcast are unequal: one False. So where that is open, not even the rank is known.
+    rank = max(len(a), len(b))
+    out: list[int | None] = []
+    for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b):
+        if x == 1 or y == 1:
+            out.append(y if x == 1 else x)
+        elif x is None and y is None:
+            out.append(None)
+        elif x is None or y is None:
+            return [None]
+        elif x != y:
+            return [()]
+        else:
+            out.append(x)
+    return [tuple(out)]
+
+
+def _select(c: ShapeContext) -> Shapes:
+    condition, yes, no = c.inputs
+    data = c.merge(yes, no)
+    if condition is None or data is None:
+        return [data]
+    if len(condition) == 0:
+        return [data]
+    if len(condition) == 1 and data:
+        # One condition a row.
+        c.merge_dim(condition[0], data[0])
+        return [data]
+    return [c.merge(data, condition)]
+
+
+register_op(
+    "Abs", inputs=("x: T",), outputs=("y: T",), attrs=("T: {bfloat16, half, float, double, int8, int16, int32, int64}",), shape=unchanged
+)
+register_op(
+    "AccumulateNV2",
+    inputs=("inputs: N * T",),
+    outputs=("sum: T",),
+    attrs=("N: int >= 1", "T: numbertype", "shape: shape"),
+    commutative=True,
+    aggregate=True,
+    shape=merged_last_first,
+)
+register_op("Acos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Acosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Add",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",),
+    shape=broadcast,
+)
+register_op(
+    "AddN",
+    inputs=("inputs: N * T",),
+    outputs=("sum: T",),
+    attrs=("N: int >= 1", "T: {numbertype, variant}"),
+    commutative=True,
+    aggregate=True,
+    shape=merged_last_first,
+)
+register_op(
+    "AddV2",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(("T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, int32, int64, complex64, complex128}"),),
+    commutative=True,
+    aggregate=True,
+    shape=broadcast,
+)
+register_op(
+    "Angle",
+    inputs=("input: T",),
+    outputs=("output: Tout",),
+    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
+    shape=unchanged,
+)
+register_op(
+    "ApproximateEqual",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: numbertype", "tolerance: float = 1e-05"),
+    commutative=True,
+    shape=merged,
+)
+register_op("Asin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Asinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Atan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Atan2", inputs=("y: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
+register_op("Atanh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("BesselI0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselI0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselI1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselI1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselJ0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselJ1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselK0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselK0e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselK1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselK1e", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselY0", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("BesselY1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Betainc", inputs=("a: T", "b: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=_betainc)
+register_op("BitwiseAnd", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
+register_op("BitwiseOr", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
+register_op("BitwiseXor", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), commutative=True, shape=broadcast)
+register_op(
+    "Cast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"), shape=unchanged
+)
+register_op("Ceil", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op(
+    "ClipByValue",
+    inputs=("t: T", "clip_value_min: T", "clip_value_max: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype",),
+    shape=unchanged,
+)
+register_op(
+    "Complex",
+    inputs=("real: T", "imag: T"),
+    outputs=("out: Tout",),
+    attrs=("T: {float, double} = DT_FLOAT", "Tout: {complex64, complex128} = DT_COMPLEX64"),
+    shape=broadcast,
+)
+register_op(
+    "ComplexAbs",
+    inputs=("x: T",),
+    outputs=("y: Tout",),
+    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
+    shape=unchanged,
+)
+register_op(
+    "Conj", inputs=("input: T",), outputs=("output: T",), attrs=("T: {complex64, complex128, variant} = DT_COMPLEX64",), shape=unchanged
+)
+register_op("Cos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Cosh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Dawsn", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Digamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Div", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op(
+    "DivNoNan",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {half, float, bfloat16, double, complex64, complex128}",),
+    shape=broadcast,
+)
+register_op(
+    "Equal",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: type", "incompatible_shape_error: bool = true"),
+    commutative=True,
+    shape=_equal,
+)
+register_op("Erf", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Erfc", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Erfinv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Exp", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Expint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Expm1", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Floor", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("FloorDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op(
+    "FloorMod",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, bfloat16, half, float, double}",),
+    shape=broadcast,
+)
+register_op("FresnelCos", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("FresnelSin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Greater", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
+register_op("GreaterEqual", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
+register_op("Igamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
+register_op("Igammac", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=(f"T: {FLOAT}",), shape=broadcast)
+register_op("IgammaGradA", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op(
+    "Imag",
+    inputs=("input: T",),
+    outputs=("output: Tout",),
+    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
+    shape=unchanged,
+)
+register_op("Inv", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
+register_op("Invert", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {INTEGER}",), shape=unchanged)
+register_op("InvGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("IsFinite", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("IsInf", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("IsNan", inputs=("x: T",), outputs=("y: bool",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("LeftShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
+register_op("Less", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
+register_op("LessEqual", inputs=("x: T", "y: T"), outputs=("z: bool",), attrs=("T: realnumbertype",), shape=broadcast)
+register_op("Lgamma", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Log", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Log1p", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("LogicalAnd", inputs=("x: bool", "y: bool"), outputs=("z: bool",), commutative=True, shape=broadcast)
+register_op("LogicalNot", inputs=("x: bool",), outputs=("y: bool",), shape=unchanged)
+register_op("LogicalOr", inputs=("x: bool", "y: bool"), outputs=("z: bool",), commutative=True, shape=broadcast)
+register_op(
+    "Maximum",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}",),
+    shape=broadcast,
+)
+register_op(
+    "Minimum",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, uint64}",),
+    shape=broadcast,
+)
+register_op(
+    "Mod", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=("T: {int32, int64, half, half, bfloat16, float, double}",), shape=broadcast
+)
+register_op("Mul", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), commutative=True, shape=broadcast)
+register_op("MulNoNan", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=broadcast)
+register_op("Ndtri", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Neg", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
+register_op("NextAfter", inputs=("x1: T", "x2: T"), outputs=("output: T",), attrs=("T: {double, float} = DT_FLOAT",), shape=broadcast)
+register_op(
+    "NotEqual",
+    inputs=("x: T", "y: T"),
+    outputs=("z: bool",),
+    attrs=("T: type", "incompatible_shape_error: bool = true"),
+    commutative=True,
+    shape=_equal,
+)
+register_op("Polygamma", inputs=("a: T", "x: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op("PopulationCount", inputs=("x: T",), outputs=("y: uint8",), attrs=(f"T: {INTEGER}",), shape=unchanged)
+register_op(
+    "Pow",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=("T: {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}",),
+    shape=broadcast,
+)
+register_op("RandomGammaGrad", inputs=("alpha: T", "sample: T"), outputs=("output: T",), attrs=("T: {float, double}",), shape=broadcast)
+register_op(
+    "Real",
+    inputs=("input: T",),
+    outputs=("output: Tout",),
+    attrs=("T: {complex64, complex128} = DT_COMPLEX64", "Tout: {float, double} = DT_FLOAT"),
+    shape=unchanged,
+)
+register_op("RealDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op("Reciprocal", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
+register_op("ReciprocalGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("RightShift", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {INTEGER}",), shape=broadcast)
+register_op("Rint", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Round", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
+register_op("Rsqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("RsqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Select", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select)
+register_op("SelectV2", inputs=("condition: bool", "t: T", "e: T"), outputs=("output: T",), attrs=("T: type",), shape=_select_v2)
+register_op("Sign", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {SIGNED}",), shape=unchanged)
+register_op("Sin", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Sinh", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("Spence", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT}",), shape=unchanged)
+register_op("Sqrt", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("SqrtGrad", inputs=("y: T", "dy: T"), outputs=("z: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op(
+    "Square",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=(("T: {bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}"),),
+    shape=unchanged,
+)
+register_op(
+    "SquaredDifference", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {WIDE_SIGNED}",), commutative=True, shape=broadcast
+)
+register_op(
+    "Sub",
+    inputs=("x: T", "y: T"),
+    outputs=("z: T",),
+    attrs=(("T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128, uint32, uint64}"),),
+    shape=broadcast,
+)
+register_op("Tan", inputs=("x: T",), outputs=("y: T",), attrs=(f"T: {FLOAT_OR_COMPLEX}",), shape=unchanged)
+register_op("TruncateDiv", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {ARITHMETIC}",), shape=broadcast)
+register_op(
+    "TruncateMod", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=("T: {int32, int64, bfloat16, half, float, double}",), shape=broadcast
+)
+register_op(
+    "_UnaryOpsComposition",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=("T: {float, half, double}", "op_names: list(string)"),
+    shape=unchanged,
+)
+register_op("Xdivy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
+register_op("Xlog1py", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
+register_op("Xlogy", inputs=("x: T", "y: T"), outputs=("z: T",), attrs=(f"T: {HALF_TO_COMPLEX}",), shape=broadcast)
+register_op("Zeta", inputs=("x: T", "q: T"), outputs=("z: T",), attrs=("T: {float, double}",), shape=broadcast)
+
+
+def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
+    """A public function whose arguments are the op's inputs and numeric attrs, in the op's order."""
+
+    names = [arg.name for arg in registry.require(op_type).inputs]
+
+    def function(*args: Any, name: str | None = None, **keywords: Any) -> Tensor:
+        if len(args) == len(names) + 1 and (args[-1] is None or isinstance(args[-1], str)):
+            *args, name = args  # type: ignore[assignment]
+        if len(args) > len(names):
+            raise TypeError(f"{public}() takes {len(names)} tensors ({', '.join(names)}), got {len(args)}")
+        return create(op_type, name, **dict(zip(names, args)), **keywords).outputs[0]
+
+    parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    parameters.append(Parameter("name", Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = public
+    function.__doc__ = f"{text} ({op_type})"
+    return function
+
+
+acos = elementwise_function("acos", "Acos", "Arc cosine.")
+acosh = elementwise_function("acosh", "Acosh", "Inverse hyperbolic cosine.")
+asin = elementwise_function("asin", "Asin", "Arc sine.")
+asinh = elementwise_function("asinh", "Asinh", "Inverse hyperbolic sine.")
+atan = elementwise_function("atan", "Atan", "Arc tangent.")
+atan2 = elementwise_function("atan2", "Atan2", "Angle of the point (x, y), given y and x.")
+atanh = elementwise_function("atanh", "Atanh", "Inverse hyperbolic tangent.")
+cos = elementwise_function("cos", "Cos", "Cosine.")
+cosh = elementwise_function("cosh", "Cosh", "Hyperbolic cosine.")
+sin = maps_sparse_values(elementwise_function("sin", "Sin", "Sine."))
+sinh = elementwise_function("sinh", "Sinh", "Hyperbolic sine.")
+tan = elementwise_function("tan", "Tan", "Tangent.")
+exp = elementwise_function("exp", "Exp", "e**x.")
+expm1 = elementwise_function("expm1", "Expm1", "e**x - 1, exact near 0.")
+log = elementwise_function("log", "Log", "Natural logarithm.")
+log1p = elementwise_function("log1p", "Log1p", "log(1 + x), exact near 0.")
+sqrt = maps_sparse_values(elementwise_function("sqrt", "Sqrt", "Square root."))
+rsqrt = elementwise_function("rsqrt", "Rsqrt", "1 / sqrt(x).")
+square = maps_sparse_values(elementwise_function("square", "Square", "x * x."))
+reciprocal = elementwise_function("reciprocal", "Reciprocal", "1 / x.")
+negative = maps_sparse_values(elementwise_function("negative", "Neg", "-x."))
+sign = maps_sparse_values(elementwise_function("sign", "Sign", "-1, 0 or 1; x / |x| for complex numbers."))
+floor = elementwise_function("floor", "Floor", "The next integer below.")
+ceil = elementwise_function("ceil", "Ceil", "The next integer above.")
+rint = elementwise_function("rint", "Rint", "The nearest integer, halves to even.")
+erf = maps_sparse_values(elementwise_function("erf", "Erf", "Error function."))
+erfc = elementwise_function("erfc", "Erfc", "1 - erf(x).")
+erfinv = elementwise_function("erfinv", "Erfinv", "Inverse of the error function.")
+ndtri = elementwise_function("ndtri", "Ndtri", "Inverse of the normal distribution function.")
+lgamma = elementwise_function("lgamma", "Lgamma", "Logarithm of |gamma(x)|.")
+digamma = elementwise_function("digamma", "Digamma", "Derivative of lgamma.")
+polygamma = elementwise_function("polygamma", "Polygamma", "Derivative of digamma of an order.")
+zeta = elementwise_function("zeta", "Zeta", "Hurwitz zeta function.")
+betainc = elementwise_function("betainc", "Betainc", "Regularised incomplete beta function.")
+igamma = elementwise_function("igamma", "Igamma", "Regularised lower incomplete gamma function.")
+igammac = elementwise_function("igammac", "Igammac", "Regularised upper incomplete gamma function.")
+bessel_i0 = elementwise_function("bessel_i0", "BesselI0", "Modified Bessel function of order 0.")
+bessel_i0e = maps_sparse_values(
+    elementwise_function("bessel_i0e", "BesselI0e", "Exponentially scaled modified Bessel function of order 0.")
+)
+bessel_i1 = elementwise_function("bessel_i1", "BesselI1", "Modified Bessel function of order 1.")
+bessel_i1e = maps_sparse_values(
+    elementwise_function("bessel_i1e", "BesselI1e", "Exponentially scaled modified Bessel function of order 1.")
+)
+bessel_j0 = elementwise_function("bessel_j0", "BesselJ0", "Bessel function of the first kind, order 0.")
+bessel_j1 = elementwise_function("bessel_j1", "BesselJ1", "Bessel function of the first kind, order 1.")
+bessel_k0 = elementwise_function("bessel_k0", "BesselK0", "Modified Bessel function of the second kind, order 0.")
+bessel_k0e = elementwise_function("bessel_k0e", "BesselK0e", "Exponentially scaled modified Bessel function of the second kind, order 0.")
+bessel_k1 = elementwise_function("bessel_k1", "BesselK1", "Modified Bessel function of the second kind, order 1.")
+bessel_k1e = elementwise_function("bessel_k1e", "BesselK1e", "Exponentially scaled modified Bessel function of the second kind, order 1.")
+bessel_y0 = elementwise_function("bessel_y0", "BesselY0", "Bessel function of the second kind, order 0.")
+bessel_y1 = elementwise_function("bessel_y1", "BesselY1", "Bessel function of the second kind, order 1.")
+dawsn = elementwise_function("dawsn", "Dawsn", "Dawson's integral.")
+expint = elementwise_function("expint", "Expint", "Exponential integral.")
+fresnel_cos = elementwise_function("fresnel_cos", "FresnelCos", "Fresnel's cosine integral.")
+fresnel_sin = elementwise_function("fresnel_sin", "FresnelSin", "Fresnel's sine integral.")
+spence = elementwise_function("spence", "Spence", "Spence's integral (dilogarithm).")
+is_finite = elementwise_function("is_finite", "IsFinite", "Whether neither NaN nor infinite.")
+is_inf = elementwise_function("is_inf", "IsInf", "Whether infinite.")
+is_nan = elementwise_function("is_nan", "IsNan", "Whether NaN.")
+logical_and = elementwise_function("logical_and", "LogicalAnd", "x and y.")
+logical_or = elementwise_function("logical_or", "LogicalOr", "x or y.")
+logical_not = elementwise_function("logical_not", "LogicalNot", "not x.")
+subtract = elementwise_function("subtract", "Sub", "x - y.")
+multiply = elementwise_function("multiply", "Mul", "x * y.")
+mod = elementwise_function("mod", "FloorMod", "Remainder with the divisor's sign.")
+floormod = elementwise_function("floormod", "FloorMod", "Remainder with the divisor's sign.")
+truncatemod = elementwise_function("truncatemod", "TruncateMod", "Remainder with the dividend's sign.")
+truncatediv = elementwise_function("truncatediv", "TruncateDiv", "x / y, cut towards zero.")
+floor_div = elementwise_function("floor_div", "FloorDiv", "x / y, rounded down.")
+realdiv = elementwise_function("realdiv", "RealDiv", "x / y of floats.")
+multiply_no_nan = elementwise_function("multiply_no_nan", "MulNoNan", "x * y, 0 where y is 0.")
+squared_difference = elementwise_function("squared_difference", "SquaredDifference", "(x - y) squared.")
+maximum = elementwise_function("maximum", "Maximum", "The larger; NaN if either is.")
+minimum = elementwise_function("minimum", "Minimum", "The smaller; NaN if either is.")
+greater = elementwise_function("greater", "Greater", "x > y.")
+greater_equal = elementwise_function("greater_equal", "GreaterEqual", "x >= y.")
+less = elementwise_function("less", "Less", "x < y.")
+less_equal = elementwise_function("less_equal", "LessEqual", "x <= y.")
+xdivy = elementwise_function("xdivy", "Xdivy", "x / y, 0 where x is 0.")
+xlogy = elementwise_function("xlogy", "Xlogy", "x * log(y), 0 where x is 0.")
+xlog1py = elementwise_function("xlog1py", "Xlog1py", "x * log1p(y), 0 where x is 0.")
+nextafter = elementwise_function("nextafter", "NextAfter", "The next number from x1 towards x2.")
+bitwise_and = elementwise_function("bitwise_and", "BitwiseAnd", "Bits of both.")
+bitwise_or = elementwise_function("bitwise_or", "BitwiseOr", "Bits of either.")
+bitwise_xor = elementwise_function("bitwise_xor", "BitwiseXor", "Bits of exactly one.")
+left_shift = elementwise_function("left_shift", "LeftShift", "Bits moved up.")
+right_shift = elementwise_function("right_shift", "RightShift", "Bits moved down, the sign kept.")
+invert = elementwise_function("invert", "Invert", "All bits flipped.")
+population_count = elementwise_function("population_count", "PopulationCount", "How many bits are set.")
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x + y; joins strings."""
+    with name_scope(name, "Add", [x]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
+        return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", scope, x=x, y=y)
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """The sum of tensors of one shape. Raises ValueError for no tensors."""
+    if not inputs or not isinstance(inputs, (list, tuple)):
+        raise ValueError(f"Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape. Found {inputs!r}")
+    values = convert_n_to_tensor(inputs)
+    if len(values) == 1:
+        return tensor("Identity", name, input=values[0]) if name else values[0]
+    return tensor("AddN", name, inputs=values)
+
+
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
+    """As `add_n`."""
+    return add_n(inputs, name=name or "AccumulateNV2")
+
+
+def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x == y, elementwise."""
+    return tensor("Equal", name, x=x, y=y)
+
+
+def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x != y, elementwise."""
+    return tensor("NotEqual", name, x=x, y=y)
+
+
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
+    """|x - y| < tolerance."""
+    return tensor("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
+
+
+def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
+    """Whether exactly one is true."""
+    with name_scope(name, "LogicalXor", [x, y]) as scope:
+        return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
+
+
+@maps_sparse_values
+def abs(x: Any, name: str | None = None) -> Tensor:
+    """|x|; real for complex numbers."""
+    with name_scope(name, "Abs", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        if x.dtype.is_complex:
+            return tensor("ComplexAbs", scope, x=x, Tout=x.dtype.real_dtype)
+        return tensor("Abs", scope, x=x)
+
+
+complex_abs = abs
+
+
+def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x to the power of y. Negative integer powers of integers fail when they run."""
+    with name_scope(name, "Pow", [x]) as scope:
+        return tensor("Pow", scope, x=x, y=y)
+
+
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, halves to even; integers unchanged."""
+    x = convert_to_tensor(x, name="x")
+    return x if x.dtype.is_integer else tensor("Round", name, x=x)
+
+
+@maps_sparse_values
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`x` as another dtype; the tensor itself where it has it."""
+    wanted = as_dtype(dtype).base_dtype
+    if isinstance(x, Tensor) and x.dtype is wanted:
+        return x
+    with name_scope(name, "Cast", [x]) as scope:
+        value = convert_to_tensor(x, name="x")
+        if value.dtype.base_dtype is wanted:
+            return value
+        return tensor("Cast", scope, x=value, DstT=wanted)
+
+
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`cast`, with what lies outside of the dtype's range taken to its ends."""
+    with name_scope(name, "saturate_cast", [value]) as scope:
+        value = convert_to_tensor(value, name="value")
+        wanted, given = as_dtype(dtype).base_dtype, value.dtype.base_dtype
+        if given.min < wanted.min:
+            value = maximum(value, convert_to_tensor(wanted.min, given, name="min"))
+        if given.max > wanted.max:
+            value = minimum(value, convert_to_tensor(wanted.max, given, name="max"))
+        return cast(value, wanted, name=scope)
+
+
+def _to(dtype: DType, public: str) -> Callable[..., Tensor]:
+    def convert(x: Any, name: str = public) -> Tensor:
+        return cast(x, dtype, name=name)
+
+    convert.__name__ = convert.__qualname__ = public
+    convert.__doc__ = f"`x` as {dtype.name}."
+    return convert
+
+
+to_float = _to(dtypes.float32, "ToFloat")
+to_double = _to(dtypes.float64, "ToDouble")
+to_int32 = _to(dtypes.int32, "ToInt32")
+to_int64 = _to(dtypes.int64, "ToInt64")
+to_bfloat16 = _to(dtypes.bfloat16, "ToBFloat16")
+to_complex64 = _to(dtypes.complex64, "ToComplex64")
+to_complex128 = _to(dtypes.complex128, "ToComplex128")
+
+
+def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+    """real + imag * i. Raises TypeError for other than two float32 or two float64."""
+    with name_scope(name, "Complex", [real, imag]) as scope:
+        real, imag = convert_to_tensor(real, name="real"), convert_to_tensor(imag, name="imag")
+        kinds = (real.dtype.base_dtype, imag.dtype.base_dtype)
+        result = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(kinds[0]) if kinds[0] is kinds[1] else None
+        if result is None:
+            raise TypeError(f"The `real` and `imag` components have incorrect types: {kinds[0].name} {kinds[1].name}")
+        return tensor("Complex", scope, real=real, imag=imag, Tout=result)
+
+
+def _part(op_type: str, text: str) -> Callable[..., Tensor]:
+    def part(input: Any, name: str | None = None) -> Tensor:
+        with name_scope(name, op_type, [input]) as scope:
+            value = convert_to_tensor(input, name="input")
+            if value.dtype.is_complex:
+                return tensor(op_type, scope, input=value, Tout=value.dtype.real_dtype)
+            if op_type == "Real":
+                return value
+            zero = tensor("ZerosLike", None, x=value)
+            return zero if op_type == "Imag" else tensor("Select", scope, condition=less(value, zero), t=_pi_like(value), e=zero)
+
+    part.__name__ = part.__qualname__ = op_type.lower()
+    part.__doc__ = text
+    return part
+
+
+def _pi_like(value: Tensor) -> Tensor:
+    return add(tensor("ZerosLike", None, x=value), convert_to_tensor(3.141592653589793, value.dtype.base_dtype))
+
+
+real = _part("Real", "The real part.")
+imag = _part("Imag", "The imaginary part.")
+angle = _part("Angle", "The angle of complex numbers.")
+
+
+def conj(x: Any, name: str | None = None) -> Tensor:
+    """The conjugate; real tensors unchanged."""
+    value = convert_to_tensor(x, name="x")
+    return tensor("Conj", name, input=value) if value.dtype.is_complex else value
+
+
+AS_FLOAT = {
+    dtypes.uint8: dtypes.float32,
+    dtypes.int8: dtypes.float32,
+    dtypes.uint16: dtypes.float32,
+    dtypes.int16: dtypes.float32,
+    dtypes.int32: dtypes.float64,
+    dtypes.int64: dtypes.float64,
+    dtypes.uint32: dtypes.float64,
+    dtypes.uint64: dtypes.float64,
+}
+
+
+def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y; integers as floats. Raises TypeError for differing dtypes."""
+    with name_scope(name, "truediv", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", preferred_dtype=x.dtype.base_dtype)
+        kind = x.dtype.base_dtype
+        if kind is not y.dtype.base_dtype:
+            raise TypeError(f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}.")
+        wide = AS_FLOAT.get(kind)
+        if wide is not None:
+            x, y = cast(x, wide), cast(y, wide)
+        return tensor("RealDiv", scope, x=x, y=y)
+
+
+def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y as Python's operator has it; integers as floats. x may be sparse."""
+    if is_sparse(x):
+        with name_scope(name, "truediv", [y]):
+            quotient: Tensor = x / y
+            return quotient
+    return truediv(x, y, name)
+
+
+def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y; integers are divided rounding down, as Python 2 did."""
+    with name_scope(name, "div", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
+        if x.dtype.is_floating or x.dtype.is_complex:
+            return tensor("RealDiv", scope, x=x, y=y)
+        return tensor("FloorDiv", scope, x=x, y=y)
+
+
+def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, 0 where y is 0."""
+    with name_scope(name, "div_no_nan", [x, y]) as scope:
+        x = convert_to_tensor(x, name="x", preferred_dtype=y.dtype.base_dtype if isinstance(y, Tensor) else None)
+        y = convert_to_tensor(y, name="y", dtype=x.dtype.base_dtype)
+        return tensor("DivNoNan", scope, x=x, y=y)
+
+
+def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, rounded down."""
+    with name_scope(name, "floordiv", [x, y]) as scope:
+        return tensor("FloorDiv", scope, x=x, y=y)
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Tensor:
+    """`t` held between two bounds. Raises InvalidArgumentError when the bounds change its shape."""
+    with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
+        values = convert_to_tensor(t, name="t")
+        lower = minimum(values, clip_value_max)
+        values.shape.assert_is_compatible_with(lower.shape)
+        clipped = maximum(lower, clip_value_min, name=scope)
+        values.shape.assert_is_compatible_with(clipped.shape)
+        return clipped
+
+
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
+    """scalar * x. Raises ValueError when the scalar is none."""
+    x = convert_to_tensor(x)
+    factor = convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")
+    if factor.shape.rank not in (None, 0):
+        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
+    return multiply(factor, x, name=name)

@@ -1,0 +1,622 @@
+"""Moving elements about: concat, split, transpose, pad, tile, reverse, space and batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.shape import Shape, TensorShape, format_shape
+from tfjit.ops.core.apply import create, tensor
+from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant
+from tfjit.ops.core.type_lists import INDEX
+
+
+def _concat(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
+    axis_value = int_constant(c, axis_index)
+    axis_shape = c.inputs[axis_index]
+    if axis_shape is not None and len(axis_shape) > 1:
+        raise fail(f"Shape must be at most rank 1 but is rank {len(axis_shape)}")
+    if axis_value is None:
+        # Only the rank is known, where any input tells it.
+        for shape in values:
+            if shape is not None:
+                if not shape:
+                    raise fail("Can't concatenate scalars (use tf.stack instead)")
+                for other in values:
+                    c.with_rank(other, len(shape))
+                return [(None,) * len(shape)]
+        return [None]
+    least = axis_value + 1 if axis_value >= 0 else -axis_value
+    out = c.with_rank_at_least(values[0], least)
+    if out is not None:
+        axis = axis_value % len(out)
+    elif all(s is None for s in values):
+        return [None]
+    total = c.dim(out, axis_value) if out is not None else None
+    merged: Shape = out
+    for shape in values[1:]:
+        shape = c.with_rank_at_least(shape, least)
+        if merged is None:
+            merged = shape if shape is None else c.replace_dim(shape, axis_value, None)
+            total = None
+            continue
+        if shape is None:
+            total = None
+            continue
+        axis = axis_value % len(merged)
+        if len(shape) != len(merged):
+            raise fail(f"Shapes must be equal rank, but are {len(merged)} and {len(shape)}")
+        for i, (x, y) in enumerate(zip(merged, shape)):
+            if i != axis and x is not None and y is not None and x != y:
+                raise fail(
+                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, but are {x} and {y}. Shapes are "
+                    f"{format_shape(merged[:axis] if i < axis else merged[axis + 1 :])} and "
+                    f"{format_shape(shape[:axis] if i < axis else shape[axis + 1 :])}."
+                )
+        total = c.add(total, shape[axis])
+        merged = tuple(total if i == axis else (y if x is None else x) for i, (x, y) in enumerate(zip(merged, shape)))
+    return [None if merged is None else c.replace_dim(merged, axis_value, total)]
+
+
+def _concat_v1(c: ShapeContext) -> Shapes:
+    return _concat(c, c.inputs[1:], 0)
+
+
+def _concat_v2(c: ShapeContext) -> Shapes:
+    return _concat(c, c.inputs[:-1], len(c.inputs) - 1)
+
+
+def _parallel_concat(c: ShapeContext) -> Shapes:
+    wanted = c.shape_attr("shape")
+    if wanted is None or None in wanted:
+        raise fail("shape attr must be fully defined.")
+    for shape in c.inputs:
+        if not c.fully_defined(shape):
+            raise fail("All input shapes must be fully defined.")
+        if not shape or shape[0] != 1:
+            raise fail("Size of first dimension must be 1.")
+    return [wanted]
+
+
+def _pack(c: ShapeContext) -> Shapes:
+    shape: Shape = c.inputs[-1]
+    for i in range(len(c.inputs) - 2, -1, -1):
+        try:
+            shape = c.merge(c.inputs[i], shape)
+        except InvalidArgumentError as error:
+            raise fail(f"{error.message}\n\tFrom merging shape {i} with other shapes.") from None
+    if shape is None:
+        return [None]
+    axis = c.axis(c.attr("axis"), len(shape) + 1)
+    return [(*shape[:axis], len(c.inputs), *shape[axis:])]
+
+
+def _unpack(c: ShapeContext) -> Shapes:
+    shape = c.with_rank_at_least(0, 1)
+    out: Shape = None
+    if shape is not None:
+        axis = c.axis(c.attr("axis"), len(shape))
+        c.with_value(shape[axis], c.attr("num"))
+        out = (*shape[:axis], *shape[axis + 1 :])
+    return [out] * c.num_outputs
+
+
+def _split(c: ShapeContext) -> Shapes:
+    shape = c.inputs[1]
+    axis = int_constant(c, 0)
+    num = c.attr("num_split")
+    if axis is None:
+        return [None if shape is None else (None,) * len(shape)] * num
+    shape = c.with_rank_at_least(shape, axis + 1 if axis >= 0 else -axis)
+    if shape is None:
+        return [None] * num
+    axis = c.axis(axis, len(shape))
+    return [c.replace_dim(shape, axis, c.divide(shape[axis], num))] * num
+
+
+def _split_v(c: ShapeContext) -> Shapes:
+    num = c.attr("num_split")
+    shape = c.inputs[0]
+    axis = int_constant(c, 2)
+    sizes = int_list_constant(c, 1)
+    if shape is None:
+        return [None] * num
+    if not shape:
+        raise fail("Can't split scalars")
+    if axis is not None:
+        axis = c.axis(axis, len(shape))
+    if sizes is None:
+        return [(None,) * len(shape) if axis is None else c.replace_dim(shape, axis, None)] * num
+    # TensorFlow takes an unknown axis for the last one here.
+    axis = len(shape) - 1 if axis is None else axis
+    if len(sizes) != num:
+        raise fail(f"Length of size_splits should be equal to num_outputs, got {len(sizes)} and {num}")
+    if sizes.count(-1) > 1:
+        raise fail("size_splits can only have one -1")
+    known = sum(size for size in sizes if size != -1)
+    total = shape[axis]
+    out: list[int | None] = []
+    for i, size in enumerate(sizes):
+        rest = size if size != -1 or total is None else total - known
+        if rest < -1 or (rest == -1 and total is not None):
+            raise fail(f"Split size at index {i} must be >= 0. Got: {rest}")
+        out.append(None if rest == -1 else rest)
+    if total is not None and (known > total if -1 in sizes else known != total):
+        raise fail(f"can't split axis of size {total} into pieces of size {_brackets(sizes)}")
+    return [c.replace_dim(shape, axis, size) for size in out]
+
+
+def _brackets(sizes: list[int]) -> str:
+    return "[" + ",".join(map(str, sizes)) + "]"
+
+
+def _transpose(c: ShapeContext) -> Shapes:
+    shape, perm_shape = c.inputs
+    perm = int_list_constant(c, 1)
+    n = c.num_elements(perm_shape)
+    if shape is not None:
+        rank = len(shape)
+    elif n is not None:
+        rank = n
+    elif perm is not None:
+        rank = len(perm)
+    else:
+        return [None]
+    if shape is None and rank < 2:
+        return [None]  # a scalar or a vector: both pass unchanged
+    full = c.with_rank(shape, rank)
+    if n is not None and n != rank:
+        raise fail(f"Dimension must be {n} but is {rank}")
+    c.with_rank(perm_shape, 1)
+    if perm is None:
+        return [(None,) * rank]
+    out = []
+    for axis in perm:
+        if not -rank <= axis < rank:
+            raise fail(f"perm dim {axis} is out of range of input rank {rank}")
+        out.append(full[axis])
+    return [tuple(out)]
+
+
+def _tile(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 1)
+    multiples = c.constant_as_shape(1)
+    shape = c.inputs[0]
+    if shape is not None and not shape:
+        return [()]
+    if multiples is None and shape is None:
+        return [None]
+    rank = len(multiples) if multiples is not None else len(shape or ())
+    sizes = c.with_rank(shape, rank)
+    factors = multiples if multiples is not None else (None,) * rank
+    return [tuple(c.multiply(s, m) for s, m in zip(sizes, factors))]
+
+
+def _pad(c: ShapeContext) -> Shapes:
+    given = c.with_rank(1, 2)
+    c.with_value(given[1], 2)
+    shape = c.inputs[0]
+    paddings = c.constant(1)
+    n = given[0]
+    if paddings is None:
+        if shape is not None:
+            c.merge_dim(n, len(shape))
+            return [(None,) * len(shape)]
+        return [None if n is None else (None,) * n]
+    rank = paddings.shape[0]
+    sizes = c.with_rank(shape, rank)
+    if n is not None:
+        c.with_value(n, rank)
+    out = []
+    for size, (before, after) in zip(sizes, paddings.tolist()):
+        if before < 0 or after < 0:
+            raise fail("Paddings must be non-negative")
+        out.append(c.add(size, before + after))
+    return [tuple(out)]
+
+
+def _pad_v2(c: ShapeContext) -> Shapes:
+    return _pad(c)
+
+
+def _mirror_pad_grad(c: ShapeContext) -> Shapes:
+    given = c.with_rank(1, 2)
+    paddings = c.constant(1)
+    shape = c.inputs[0]
+    if paddings is None:
+        n = given[0]
+        return [None if n is None else (None,) * n]
+    sizes = c.with_rank(shape, paddings.shape[0])
+    out = []
+    for size, (before, after) in zip(sizes, paddings.tolist()):
+        if before < 0 or after < 0:
+            raise fail("Paddings must be non-negative")
+        out.append(c.subtract(size, before + after))
+    return [tuple(out)]
+
+
+def _reverse(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    (n,) = c.with_rank(1, 1)
+    if shape is not None and len(shape) > 8:
+        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+    if n is not None:
+        return [c.with_rank(shape, n)]
+    return [shape]
+
+
+def _reverse_v2(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    c.with_rank(1, 1)
+    axes = int_list_constant(c, 1)
+    if shape is None:
+        return [None]
+    if len(shape) > 8:
+        raise fail(f"reverse does not work on tensors with more than 8 dimensions, has {len(shape)}")
+    if axes is not None:
+        seen = set()
+        for axis in axes:
+            if not -len(shape) <= axis < len(shape):
+                raise fail(f"'axis'[{axes.index(axis)}] = {axis} is out of valid range [0, {len(shape) - 1}")
+            if axis % len(shape) in seen:
+                raise fail(f"axis {axis % len(shape)} specified more than once.")
+            seen.add(axis % len(shape))
+    return [shape]
+
+
+def _reverse_sequence(c: ShapeContext) -> Shapes:
+    shape = c.inputs[0]
+    (n,) = c.with_rank(1, 1)
+    batch, seq = c.attr("batch_dim"), c.attr("seq_dim")
+    if batch < 0:
+        raise fail(f"batch_dim must be >= 0, got {batch}")
+    if seq < 0:
+        raise fail(f"seq_dim must be >= 0, got {seq}")
+    if shape is None:
+        return [None]
+    if batch >= len(shape):
+        raise fail(f"batch_dim must be < input rank: {batch} vs. {len(shape)}")
+    if seq >= len(shape):
+        raise fail(f"seq_dim must be < input rank: {seq} vs. {len(shape)}")
+    return [c.replace_dim(shape, batch, c.merge_dim(shape[batch], n))]
+
+
+def _roll(c: ShapeContext) -> Shapes:
+    c.with_rank_at_least(0, 1)
+    c.with_rank_at_most(1, 1)
+    c.with_rank_at_most(2, 1)
+    return [c.inputs[0]]
+
+
+def _tile_grad(c: ShapeContext) -> Shapes:
+    return [None]
+
+
+register_op(
+    "Concat", inputs=("concat_dim: int32", "values: N * T"), outputs=("output: T",), attrs=("N: int >= 2", "T: type"), shape=_concat_v1
+)
+register_op(
+    "ConcatV2",
+    inputs=("values: N * T", "axis: Tidx"),
+    outputs=("output: T",),
+    attrs=("N: int >= 2", "T: type", f"Tidx: {INDEX} = DT_INT32"),
+    shape=_concat_v2,
+)
+register_op(
+    "ConjugateTranspose",
+    inputs=("x: T", "perm: Tperm"),
+    outputs=("y: T",),
+    attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"),
+    shape=_transpose,
+)
+register_op(
+    "MirrorPad",
+    inputs=("input: T", "paddings: Tpaddings"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "mode: {'REFLECT', 'SYMMETRIC'}"),
+    shape=_pad,
+)
+register_op(
+    "MirrorPadGrad",
+    inputs=("input: T", "paddings: Tpaddings"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32", "mode: {'REFLECT', 'SYMMETRIC'}"),
+    shape=_mirror_pad_grad,
+)
+register_op("Pack", inputs=("values: N * T",), outputs=("output: T",), attrs=("N: int >= 1", "T: type", "axis: int = 0"), shape=_pack)
+register_op(
+    "Pad",
+    inputs=("input: T", "paddings: Tpaddings"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
+    shape=_pad,
+)
+register_op(
+    "PadV2",
+    inputs=("input: T", "paddings: Tpaddings", "constant_values: T"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tpaddings: {INDEX} = DT_INT32"),
+    shape=_pad,
+)
+register_op(
+    "ParallelConcat",
+    inputs=("values: N * T",),
+    outputs=("output: T",),
+    attrs=("N: int >= 1", "T: type", "shape: shape"),
+    shape=_parallel_concat,
+)
+register_op(
+    "Reverse",
+    inputs=("tensor: T", "dims: bool"),
+    outputs=("output: T",),
+    attrs=(
+        (
+            "T: {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, float, double, complex64, "
+            "complex128, string}"
+        ),
+    ),
+    shape=_reverse,
+)
+register_op(
+    "ReverseSequence",
+    inputs=("input: T", "seq_lengths: Tlen"),
+    outputs=("output: T",),
+    attrs=("seq_dim: int", "batch_dim: int = 0", "T: type", f"Tlen: {INDEX} = DT_INT64"),
+    shape=_reverse_sequence,
+)
+register_op(
+    "ReverseV2",
+    inputs=("tensor: T", "axis: Tidx"),
+    outputs=("output: T",),
+    attrs=(
+        f"Tidx: {INDEX} = DT_INT32",
+        (
+            "T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, "
+            "complex128, string}"
+        ),
+    ),
+    shape=_reverse_v2,
+)
+register_op(
+    "Roll",
+    inputs=("input: T", "shift: Tshift", "axis: Taxis"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tshift: {INDEX}", f"Taxis: {INDEX}"),
+    shape=_roll,
+)
+register_op(
+    "Split",
+    inputs=("split_dim: int32", "value: T"),
+    outputs=("output: num_split * T",),
+    attrs=("num_split: int >= 1", "T: type"),
+    shape=_split,
+)
+register_op(
+    "SplitV",
+    inputs=("value: T", "size_splits: Tlen", "split_dim: int32"),
+    outputs=("output: num_split * T",),
+    attrs=("num_split: int >= 1", "T: type", "Tlen: {int8, int32, int64} = DT_INT64"),
+    shape=_split_v,
+)
+register_op(
+    "Tile",
+    inputs=("input: T", "multiples: Tmultiples"),
+    outputs=("output: T",),
+    attrs=("T: type", f"Tmultiples: {INDEX} = DT_INT32"),
+    shape=_tile,
+)
+register_op(
+    "TileGrad",
+    inputs=("input: T", "multiples: int32"),
+    outputs=("output: T",),
+    attrs=("T: type",),
+    deprecated=(3, "TileGrad has been replaced with reduce_sum"),
+    shape=_tile_grad,
+)
+register_op(
+    "Transpose", inputs=("x: T", "perm: Tperm"), outputs=("y: T",), attrs=("T: type", f"Tperm: {INDEX} = DT_INT32"), shape=_transpose
+)
+register_op(
+    "Unpack", inputs=("value: T",), outputs=("output: num * T",), attrs=("num: int >= 0", "T: type", "axis: int = 0"), shape=_unpack
+)
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Tensors joined along an axis."""
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if len(values) == 1:
+        with name_scope(name) as scope:
+            convert_to_tensor(axis, name="concat_dim")
+            return tensor("Identity", scope, input=values[0])
+    return tensor("ConcatV2", name, values=list(values), axis=axis)
+
+
+def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
+    """Tensors of one shape joined along a new axis. Raises ValueError for an axis out of range."""
+    if axis == 0 and not isinstance(values, Tensor):
+        try:
+            return convert_to_tensor(values, name=name) if not _any_tensor(values) else tensor("Pack", name, values=list(values), axis=0)
+        except (TypeError, ValueError):
+            pass
+    parts = list(values)
+    first = convert_to_tensor(parts[0]).shape_tuple
+    if first is not None and not -(len(first) + 1) <= axis < len(first) + 1:
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-(len(first) + 1)}, {len(first) + 1})")
+    return tensor("Pack", name, values=parts, axis=axis)
+
+
+def _any_tensor(values: Any) -> bool:
+    return any(isinstance(v, Tensor) or hasattr(v, "_as_graph_element") for v in values)
+
+
+def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+    """As `stack` along axis 0, of tensors whose shapes are known."""
+    with name_scope(name) as scope:
+        parts = [convert_to_tensor(v) for v in values]
+        inner = TensorShape(parts[0].shape_tuple)
+        expanded = [tensor("ExpandDims", None, input=p, dim=0) for p in parts]
+        return tensor("ParallelConcat", scope, values=expanded, shape=TensorShape([len(parts)]).concatenate(inner))
+
+
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
+    """The slices along an axis. Raises ValueError when their number is neither given nor known."""
+    if num is None:
+        value = convert_to_tensor(value)
+        known = value.shape_tuple
+        if known is not None:
+            if not -len(known) <= axis < len(known):
+                raise ValueError(f"Argument `axis` = {axis} not in range [{-len(known)}, {len(known)})")
+            num = known[axis]
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
+    return list(create("Unpack", name, value=value, num=num, axis=axis).outputs)
+
+
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Tensor]:
+    """`value` cut along an axis: into a number of equal parts, or into parts of given sizes (one may be -1)."""
+    if isinstance(num_or_size_splits, (int, np.integer)):
+        return list(create("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits)).outputs)
+    sizes = convert_to_tensor(num_or_size_splits)
+    if num is None:
+        known = sizes.shape_tuple
+        if known is None or len(known) != 1 or known[0] is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {num_or_size_splits}")
+        num = known[0]
+    return list(create("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num).outputs)
+
+
+def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+    """Axes in another order; without `perm` in reverse."""
+    with name_scope(name, "transpose", [a]) as scope:
+        op = "ConjugateTranspose" if conjugate else "Transpose"
+        a = convert_to_tensor(a, name="a")
+        if perm is None:
+            if a.shape_tuple is not None:
+                perm = np.arange(len(a.shape_tuple), dtype=np.int32)[::-1]
+            else:
+                rank = tensor("Rank", None, input=a)
+                down = tensor("Sub", None, x=rank, y=1)
+                perm = tensor("Sub", None, x=down, y=tensor("Range", None, start=0, limit=rank, delta=1))
+        return tensor(op, scope, x=a, perm=perm)
+
+
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two axes swapped. Raises ValueError when the rank is known and below 2."""
+    with name_scope(name, "matrix_transpose", [a]):
+        a = convert_to_tensor(a, name="a")
+        known = a.shape_tuple
+        if known is not None:
+            if len(known) < 2:
+                raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2.  Received `a` = {a} with shape: {a.shape}")
+            perm: Any = [*range(len(known) - 2), len(known) - 1, len(known) - 2]
+        else:
+            rank = tensor("Rank", None, input=a)
+            front = tensor("Range", None, start=0, limit=tensor("Sub", None, x=rank, y=2), delta=1)
+            last = tensor("Pack", None, values=[tensor("Sub", None, x=rank, y=1), tensor("Sub", None, x=rank, y=2)], axis=0)
+            perm = tensor("ConcatV2", None, values=[front, last], axis=0)
+        return transpose(a, perm, conjugate=conjugate)
+
+
+def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """`input` repeated `multiples[i]` times along axis i."""
+    return tensor("Tile", name, input=input, multiples=multiples)
+
+
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Repeat the slices along an axis, or the elements of the flattened tensor.
+
+    repeats: one number for all slices, or one for each. Raises TypeError for an axis that is no integer.
+    """
+    if axis is not None and not isinstance(axis, int):
+        raise TypeError(f"Argument `axis` must be an int. Received `axis` = {axis} of type {type(axis).__name__}")
+    with name_scope(name, "Repeat", [input, repeats]):
+        data = convert_to_tensor(input, name="data")
+        counts = convert_to_tensor(repeats, name="repeats", preferred_dtype=dtypes.int32)
+        if counts.dtype not in (dtypes.int32, dtypes.int64):
+            counts = tensor("Cast", None, x=counts, DstT=dtypes.int32)
+        if counts.shape.rank is not None and counts.shape.rank > 1:
+            raise ValueError(f"Shape {counts.shape} must have rank at most 1")
+        if axis is None or data.shape.rank == 0:
+            data, axis = tensor("Reshape", None, tensor=data, shape=[-1]), 0
+        known = data.shape.rank
+        if known is not None and not -known <= axis < known:
+            raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
+        if known is not None and isinstance(repeats, (int, np.integer)):
+            return _repeat_all(data, int(repeats), axis % known)
+        size = tensor("GatherV2", None, params=tensor("Shape", None, input=data, out_type=counts.dtype), indices=axis, axis=0)
+        if counts.shape.num_elements() == 1:
+            counts = tensor("Reshape", None, tensor=counts, shape=[])
+        counts = tensor("BroadcastTo", None, input=counts, shape=tensor("Pack", None, values=[size]))
+        total = tensor("Sum", None, input=counts, reduction_indices=[0])
+        places = tensor("Range", None, start=tensor("ZerosLike", None, x=total), limit=total, delta=tensor("OnesLike", None, x=total))
+        # place p takes the first slice whose repetitions end behind it
+        ends = tensor("ExpandDims", None, input=tensor("Cumsum", None, x=counts, axis=0), dim=0)
+        indices = tensor("UpperBound", None, sorted_inputs=ends, values=tensor("ExpandDims", None, input=places, dim=0))
+        return tensor("GatherV2", None, params=data, indices=tensor("Squeeze", None, input=indices, squeeze_dims=[0]), axis=axis)
+
+
+def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
+    """Repeat every slice along an axis the same number of times."""
+    sizes = data.shape_tuple or ()
+    multiples = [1] * (len(sizes) + 1)
+    multiples[axis + 1] = repeats
+    wide = tensor("Tile", None, input=tensor("ExpandDims", None, input=data, dim=axis + 1), multiples=multiples)
+    if sizes.count(None) <= 1:
+        size = sizes[axis]
+        result: Any = [-1 if s is None else s for s in (*sizes[:axis], None if size is None else size * repeats, *sizes[axis + 1 :])]
+        if repeats or None not in sizes:
+            return tensor("Reshape", None, tensor=wide, shape=result)
+    factors = [repeats if i == axis else 1 for i in range(len(sizes))]
+    return tensor("Reshape", None, tensor=wide, shape=tensor("Mul", None, x=tensor("Shape", None, input=data), y=factors))
+
+
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Tensor:
+    """paddings [rank, 2] before and after each axis; mode CONSTANT, REFLECT or SYMMETRIC. Raises ValueError for another mode."""
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        if not isinstance(constant_values, Tensor) and constant_values == 0:
+            out = create("Pad", name, input=tensor, paddings=paddings).outputs[0]
+        else:
+            out = create("PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values).outputs[0]
+    elif mode in ("REFLECT", "SYMMETRIC"):
+        out = create("MirrorPad", name, input=tensor, paddings=paddings, mode=mode).outputs[0]
+    else:
+        raise ValueError(f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode}")
+    return out
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Axes read backwards."""
+    return create("ReverseV2", name, tensor=tensor, axis=axis).outputs[0]
+
+
+reverse_v2 = reverse
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int | None = None,
+    batch_axis: int | None = None,
+    name: str | None = None,
+    seq_dim: int | None = None,
+    batch_dim: int | None = None,
+) -> Tensor:
+    """The first seq_lengths[i] elements of each batch entry reversed."""
+    seq = seq_dim if seq_axis is None else seq_axis
+    batch = batch_dim if batch_axis is None else batch_axis
+    return tensor("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
+
+
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Elements moved along axes, what leaves at the end coming in at the front."""
+    return tensor("Roll", name, input=input, shift=shift, axis=axis)

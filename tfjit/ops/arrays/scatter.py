@@ -1,0 +1,264 @@
+"""Scatter updates of variables, and reads of parts of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import format_shape
+from tfjit.ops.core.apply import tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, fail, nothing, unchanged, unknown
+from tfjit.ops.core.type_lists import INDEX
+
+
+def _scatter(c: ShapeContext) -> Shapes:
+    """ref [rows, inner...], indices [any], updates [any, inner...] or a scalar"""
+    ref = c.with_rank_at_least(0, 1)
+    indices, updates = c.inputs[1], c.inputs[2]
+    if ref is not None and indices is not None and updates is not None and updates != ():
+        c.merge(updates, indices + ref[1:])
+    return [ref]
+
+
+def _scatter_nd(c: ShapeContext) -> Shapes:
+    ref, indices, updates = c.inputs[0], c.with_rank_at_least(1, 1), c.inputs[2]
+    if ref is not None and indices is not None and updates is not None and indices[-1] is not None:
+        depth, outer = indices[-1], indices[:-1]
+        try:
+            c.merge(updates, outer + ref[depth:])
+        except InvalidArgumentError as error:
+            raise fail(
+                f"updates {format_shape(updates)} do not fit indices {format_shape(indices)} into {format_shape(ref)}: {error.message}"
+            ) from None
+    return [ref]
+
+
+def _inplace(c: ShapeContext) -> Shapes:
+    return [c.inputs[0]]
+
+
+register_op("InplaceAdd", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
+register_op("InplaceSub", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
+register_op("InplaceUpdate", inputs=("x: T", "i: int32", "v: T"), outputs=("y: T",), attrs=("T: type",), shape=_inplace)
+register_op(
+    "ResourceGather",
+    inputs=("resource: resource", "indices: Tindices"),
+    outputs=("output: dtype",),
+    attrs=("batch_dims: int = 0", "validate_indices: bool = true", "dtype: type", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "ResourceGatherNd",
+    inputs=("resource: resource", "indices: Tindices"),
+    outputs=("output: dtype",),
+    attrs=("dtype: type", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "ResourceScatterAdd",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterDiv",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterMax",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterMin",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterMul",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterNdAdd",
+    inputs=("ref: resource", "indices: Tindices", "updates: T"),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterNdMax",
+    inputs=("ref: resource", "indices: Tindices", "updates: T"),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterNdMin",
+    inputs=("ref: resource", "indices: Tindices", "updates: T"),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterNdSub",
+    inputs=("ref: resource", "indices: Tindices", "updates: T"),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterNdUpdate",
+    inputs=("ref: resource", "indices: Tindices", "updates: T"),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterSub",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceScatterUpdate",
+    inputs=("resource: resource", "indices: Tindices", "updates: dtype"),
+    attrs=("dtype: type", f"Tindices: {INDEX}"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ResourceStridedSliceAssign",
+    inputs=("ref: resource", "begin: Index", "end: Index", "strides: Index", "value: T"),
+    attrs=(
+        "T: type",
+        f"Index: {INDEX}",
+        "begin_mask: int = 0",
+        "end_mask: int = 0",
+        "ellipsis_mask: int = 0",
+        "new_axis_mask: int = 0",
+        "shrink_axis_mask: int = 0",
+    ),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "ScatterAdd",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterDiv",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterMax",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: {half, bfloat16, float, double, int32, int64}", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterMin",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: {half, bfloat16, float, double, int32, int64}", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterMul",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterNdAdd",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    shape=_scatter_nd,
+)
+register_op(
+    "ScatterNdMax",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    shape=_scatter_nd,
+)
+register_op(
+    "ScatterNdMin",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    shape=_scatter_nd,
+)
+register_op(
+    "ScatterNdSub",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false", "bad_indices_policy: string = ''"),
+    shape=_scatter_nd,
+)
+register_op(
+    "ScatterNdUpdate",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true", "bad_indices_policy: string = ''"),
+    shape=_scatter_nd,
+)
+register_op(
+    "ScatterSub",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
+    shape=_scatter,
+)
+register_op(
+    "ScatterUpdate",
+    inputs=("ref: Ref(T)", "indices: Tindices", "updates: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true"),
+    shape=_scatter,
+)
+register_op(
+    "StridedSliceAssign",
+    inputs=("ref: Ref(T)", "begin: Index", "end: Index", "strides: Index", "value: T"),
+    outputs=("output_ref: Ref(T)",),
+    attrs=(
+        "T: type",
+        f"Index: {INDEX}",
+        "begin_mask: int = 0",
+        "end_mask: int = 0",
+        "ellipsis_mask: int = 0",
+        "new_axis_mask: int = 0",
+        "shrink_axis_mask: int = 0",
+    ),
+    shape=unchanged,
+)
+
+
+def resource_gather(resource: Tensor, indices: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """Rows of a resource variable by number."""
+    return tensor("ResourceGather", name, resource=resource, indices=indices, dtype=dtype)

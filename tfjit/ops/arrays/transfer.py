@@ -1,0 +1,119 @@
+"""Values that enter and leave a graph: arguments, return values, send and receive, session handles."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, nothing, scalar, unchanged, unknown
+
+
+def _argument(c: ShapeContext) -> Shapes:
+    shapes = c.attrs.get("_output_shapes")
+    if shapes:
+        return [shapes[0].dims_tuple]
+    return [None]
+
+
+def _session_tensor(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    return [None] * c.num_outputs
+
+
+register_op("_Arg", outputs=("output: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=_argument)
+register_op("DeleteSessionTensor", inputs=("handle: string",), stateful=True, shape=nothing)
+register_op("GetSessionHandle", inputs=("value: T",), outputs=("handle: string",), attrs=("T: type",), stateful=True, shape=scalar)
+register_op("GetSessionHandleV2", inputs=("value: T",), outputs=("handle: resource",), attrs=("T: type",), stateful=True, shape=scalar)
+register_op(
+    "GetSessionTensor", inputs=("handle: string",), outputs=("value: dtype",), attrs=("dtype: type",), stateful=True, shape=_session_tensor
+)
+register_op(
+    "_HostCast", inputs=("x: SrcT",), outputs=("y: DstT",), attrs=("SrcT: type", "DstT: type", "Truncate: bool = false"), shape=unchanged
+)
+register_op(
+    "_HostRecv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+    shape=unknown,
+)
+register_op(
+    "_HostSend",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "Recv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+    shape=unknown,
+)
+register_op(
+    "_Recv",
+    outputs=("tensor: tensor_type",),
+    attrs=(
+        "tensor_type: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    distributed_communication=True,
+    shape=unknown,
+)
+register_op("_Retval", inputs=("input: T",), attrs=("T: type", "index: int >= 0"), stateful=True, shape=nothing)
+register_op(
+    "Send",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "_Send",
+    inputs=("tensor: T",),
+    attrs=(
+        "T: type",
+        "tensor_name: string",
+        "send_device: string",
+        "send_device_incarnation: int",
+        "recv_device: string",
+        "client_terminated: bool = false",
+    ),
+    stateful=True,
+    shape=nothing,
+)

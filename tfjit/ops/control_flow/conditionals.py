@@ -1,0 +1,211 @@
+"""`cond`, `case` and `switch_case`: branches of which one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
+from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.types import dtypes, nest
+from tfjit.ops.control_flow import conditionals_v2
+from tfjit.ops.control_flow.control_flow import Assert, merge, no_op, switch, with_dependencies
+from tfjit.ops.control_flow.control_flow_contexts import CondContext
+from tfjit.ops.control_flow.control_flow_form import uses_functions
+from tfjit.ops.control_flow.tensor_array import from_flow, to_flow
+from tfjit.ops.core.apply import tensor
+from tfjit.ops.core.convert import convert_to_tensor
+
+
+def cond(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Callable[[], Any] | None = None,
+    fn2: Callable[[], Any] | None = None,
+) -> Any:
+    """What `true_fn` returns where `pred` (a bool scalar) is true, else what `false_fn` returns; only one of them runs.
+
+    Both return the same structure of tensors, TensorArrays or operations, with the same dtypes. strict: a list of one stays a list.
+    What the branches take from outside is computed in any case. Raises TypeError for functions that cannot be called, ValueError for a
+    branch that returns nothing and for dtypes that differ, either for structures that differ.
+    """
+    for given, old, new in ((fn1, "fn1", "true_fn"), (fn2, "fn2", "false_fn")):
+        if given is not None and (true_fn if new == "true_fn" else false_fn) is not None:
+            raise TypeError(f"cond(): '{new}' and '{old}' may not be set simultaneously.")
+    true_fn, false_fn = true_fn or fn1, false_fn or fn2
+    for function, called in ((true_fn, "true_fn"), (false_fn, "false_fn")):
+        if function is None:
+            raise TypeError(f"cond(): '{called}' argument required")
+        if not callable(function):
+            raise TypeError(f"'{called}' must be callable.")
+    assert true_fn is not None and false_fn is not None
+    if uses_functions():
+        return conditionals_v2.cond(pred, true_fn, false_fn, name)
+    if isinstance(pred, bool):
+        raise TypeError("'pred' must not be a Python bool.")
+    with name_scope(name, "cond", [pred]):
+        not_taken, taken = switch(pred, pred)
+        pivots = [tensor("Identity", "switch_t", input=taken), tensor("Identity", "switch_f", input=not_taken)]
+        chosen = tensor("Identity", "pred_id", input=pred)
+        for made in (not_taken, taken, *pivots, chosen):
+            made.graph.prevent_fetching(made.op)
+        contexts = [CondContext(chosen, pivots[0], branch=1), CondContext(chosen, pivots[1], branch=0)]
+        originals, results = [], []
+        for context, function, called in zip(contexts, (true_fn, false_fn), ("true_fn", "false_fn"), strict=True):
+            with context.entered():
+                original = function()
+                if original is None:
+                    raise ValueError(f"'{called}' must have a return value.")
+                flat = [_result(context, value) for value in nest.flatten(original)]
+            context.ExitResult(flat)
+            originals.append(original if strict else _unpacked(original))
+            results.append(flat)
+        nest.assert_same_structure(originals[0], originals[1])
+        for x, y in zip(*results, strict=True):
+            if x.dtype.base_dtype is not y.dtype.base_dtype:
+                raise ValueError(
+                    f"Outputs of 'true_fn' and 'false_fn' must have the same type(s). Received {x.dtype.name} from 'true_fn' and "
+                    f"{y.dtype.name} from 'false_fn'."
+                )
+        merges = [merge([no, yes])[0] for yes, no in zip(*results, strict=True)]
+        if contexts[0].outer_context is None:
+            for context in contexts:
+                get_default_graph().add_to_collection(GraphKeys.COND_CONTEXT, context)
+        leaves = nest.flatten(originals[0])
+        return nest.pack_sequence_as(originals[0], [from_flow(like, value) for like, value in zip(leaves, merges, strict=True)])
+
+
+def _unpacked(result: Any) -> Any:
+    """A sequence of one is taken for its element."""
+    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
+
+
+def _result(context: CondContext, value: Any) -> Tensor:
+    if isinstance(value, Operation):
+        return with_dependencies([value], context.pivot)
+    if value is None:
+        return with_dependencies([no_op()], context.pivot)
+    return context.output(convert_to_tensor(to_flow(value)))
+
+
+def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+    """What the function of the first true predicate returns, or `default`'s.
+
+    pred_fn_pairs: pairs of a bool scalar and a function, or a dictionary of them. Without a default it is an error when the step runs
+    that no predicate is true; `exclusive` makes it one that two are. Raises TypeError for what are no such pairs.
+    """
+    pairs = _pairs(pred_fn_pairs)
+    if default is not None and not callable(default):
+        raise TypeError("'default' must be callable.")
+    predicates = [pred for pred, _ in pairs]
+    with name_scope(name, "case", [p for p in predicates if isinstance(p, Tensor)]):
+        if default is None:
+            default = _none_is_true(predicates, pairs[-1][1])
+            pairs = pairs[:-1]
+        choose: Callable[[], Any] = default
+        for pred, action in reversed(pairs):
+            choose = _nested(pred, action, choose, strict)
+        if not exclusive:
+            return choose()
+        with control_dependencies([_at_most_one(predicates)]):
+            return choose()
+
+
+def _nested(pred: Any, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool) -> Callable[[], Any]:
+    return lambda: cond(pred, action, otherwise, strict=strict)
+
+
+def _pairs(given: Any) -> list[tuple[Tensor, Callable[[], Any]]]:
+    if isinstance(given, Mapping):
+        given = list(given.items())
+    if not isinstance(given, (list, tuple)) or not given:
+        raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(given)}")
+    for pair in given:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
+        pred, function = pair
+        pred = pred.deref() if hasattr(pred, "deref") else pred
+        if not isinstance(pred, Tensor):
+            raise TypeError(f"pred must be a Tensor, got: {pred}")
+        if pred.dtype.base_dtype is not dtypes.bool:
+            raise TypeError(f"pred must be Tensor of type bool: {pred.name}")
+        if not callable(function):
+            raise TypeError(f"fn for pred {pred.name} must be callable.")
+    return [(pred.deref() if hasattr(pred, "deref") else pred, function) for pred, function in given]
+
+
+def _true_count(predicates: Sequence[Tensor]) -> Tensor:
+    from tfjit.ops.arithmetic.elementwise import cast
+    from tfjit.ops.arithmetic.reduction import reduce_sum
+    from tfjit.ops.arrays.movement import stack
+
+    return reduce_sum(cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds")
+
+
+def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Callable[[], Any]:
+    """The last function, behind a check that its predicate is true, since all others are not."""
+    names = ", ".join(p.name for p in predicates)
+    last = predicates[-1]
+
+    def checked() -> Any:
+        text = f"None of the conditions evaluated as True. Conditions: ({names}), Values:"
+        with control_dependencies([Assert(last, [text, last], summarize=len(predicates))]):
+            return action()
+
+    return checked
+
+
+def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
+    from tfjit.ops.arithmetic.elementwise import less_equal
+    from tfjit.ops.arrays.movement import stack
+
+    names = ", ".join(p.name for p in predicates)
+    text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
+    return Assert(less_equal(_true_count(predicates), 1), [text, stack(list(predicates))], summarize=len(predicates))
+
+
+def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None) -> Any:
+    """What the function at `branch_index` (an int32 scalar) returns, or `default`'s where there is none; without one, the last's.
+
+    branch_fns: functions, pairs of an index and a function, or a dictionary of them; the indices are 0, 1, .. len - 1. It is a Case node,
+    whose branches are functions of the graph. Raises TypeError and ValueError for others.
+    """
+    functions = _indexed(branch_fns)
+    if default is not None:
+        if not callable(default):
+            raise TypeError("'default' must be callable.")
+        functions.append(default)
+    if isinstance(branch_index, int):
+        raise TypeError("branch_index must not be a Python int", branch_index)
+    with name_scope(name, "switch_case", [branch_index] if isinstance(branch_index, Tensor) else []):
+        index = convert_to_tensor(branch_index, name="branch_index")
+        if index.dtype.base_dtype is not dtypes.int32:
+            raise TypeError(f"'branch_index' must be an integer Tensor, got {index.dtype}")
+        return conditionals_v2.indexed_case(index, functions)
+
+
+def _indexed(given: Any) -> list[Callable[[], Any]]:
+    if isinstance(given, Mapping):
+        given = list(given.items())
+    if not isinstance(given, (list, tuple)) or not given:
+        raise TypeError("'branch_fns' must be a list, tuple, or dict")
+    if callable(given[0]):
+        given = list(enumerate(given))
+    for pair in given:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
+        index, function = pair
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise TypeError(f"key must be a Python `int`, got {type(index)}")
+        if not callable(function):
+            raise TypeError(f"fn for key {index} must be callable.")
+    if sorted(index for index, _ in given) != list(range(len(given))):
+        raise ValueError(
+            f"branch indices (keys) must form contiguous range of [0 to {len(given)}) but found "
+            f"{{{','.join(str(i) for i in sorted(index for index, _ in given))}}}"
+        )
+    return [function for _, function in sorted(given, key=lambda pair: pair[0])]

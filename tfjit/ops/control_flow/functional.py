@@ -1,0 +1,271 @@
+"""Function calls, If, While, and Python callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from tfjit.framework.graphs import py_functions
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.ops.core.apply import create
+from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, fail, shape_attr, unknown
+
+
+def _output_shapes(c: ShapeContext) -> Shapes:
+    shapes = c.attr("output_shapes")
+    if not shapes:
+        return [None] * c.num_outputs
+    if len(shapes) != c.num_outputs:
+        raise fail(f"`output_shapes` must be the same length as num outputs ({len(shapes)} vs. {c.num_outputs})")
+    return [shape.dims_tuple for shape in shapes]
+
+
+def _while(c: ShapeContext) -> Shapes:
+    shapes = c.attr("output_shapes")
+    if shapes:
+        return _output_shapes(c)
+    # A loop variable keeps its shape only where the loop does not change it, which the body decides.
+    return [None] * c.num_outputs
+
+
+def _map_defun(c: ShapeContext) -> Shapes:
+    first = None
+    for i in range(len(c.attr("Targuments"))):
+        shape = c.inputs[i]
+        if shape is not None:
+            if not shape:
+                raise fail("Arguments must have at least rank 1.")
+            first = c.merge_dim(first, shape[0])
+    return [None if s.dims_tuple is None else (first, *s.dims_tuple) for s in c.attr("output_shapes")]
+
+
+register_op(
+    "_ArrayToList",
+    inputs=("input: N * T",),
+    outputs=("output: out_types",),
+    attrs=("T: type", "N: int >= 1", "out_types: list(type) >= 1"),
+    shape=unknown,
+)
+register_op(
+    "Case",
+    inputs=("branch_index: int32", "input: Tin"),
+    outputs=("output: Tout",),
+    attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
+    stateful=True,
+    shape=_output_shapes,
+)
+register_op(
+    "EagerPyFunc",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("token: string", "is_async: bool = false", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    stateful=True,
+    shape=unknown,
+)
+register_op("FakeParam", outputs=("output: dtype",), attrs=("dtype: type", "shape: shape"), shape=shape_attr())
+register_op(
+    "If",
+    inputs=("cond: Tcond", "input: Tin"),
+    outputs=("output: Tout",),
+    attrs=(
+        "Tcond: type",
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "then_branch: func",
+        "else_branch: func",
+        "output_shapes: list(shape) = []",
+    ),
+    stateful=True,
+    shape=_output_shapes,
+)
+register_op(
+    "_If",
+    inputs=("cond: Tcond", "input: Tin"),
+    outputs=("output: Tout",),
+    attrs=("Tcond: type", "Tin: list(type) >= 1", "Tout: list(type) >= 1", "then_branch: func", "else_branch: func"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "_ListToArray",
+    inputs=("input: Tin",),
+    outputs=("output: N * T",),
+    attrs=("Tin: list(type) >= 1", "T: type", "N: int >= 1"),
+    shape=unknown,
+)
+register_op(
+    "MapDefun",
+    inputs=("arguments: Targuments", "captured_inputs: Tcaptured"),
+    outputs=("output: output_types",),
+    attrs=(
+        "Targuments: list(type) >= 1",
+        "Tcaptured: list(type) >= 0 = []",
+        "output_types: list(type) >= 1",
+        "output_shapes: list(shape) >= 1",
+        "f: func",
+        "max_intra_op_parallelism: int = 1",
+    ),
+    shape=_map_defun,
+)
+register_op(
+    "PartitionedCall",
+    inputs=("args: Tin",),
+    outputs=("output: Tout",),
+    attrs=(
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "f: func",
+        "config: string = ''",
+        "config_proto: string = ''",
+        "executor_type: string = ''",
+    ),
+    shape=unknown,
+)
+register_op(
+    "PyFunc",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "PyFuncStateless",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("token: string", "Tin: list(type) >= 0", "Tout: list(type) >= 0"),
+    shape=unknown,
+)
+register_op(
+    "RemoteCall",
+    inputs=("target: string", "args: Tin"),
+    outputs=("output: Tout",),
+    attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "StatefulPartitionedCall",
+    inputs=("args: Tin",),
+    outputs=("output: Tout",),
+    attrs=(
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "f: func",
+        "config: string = ''",
+        "config_proto: string = ''",
+        "executor_type: string = ''",
+    ),
+    stateful=True,
+    distributed_communication=True,
+    shape=unknown,
+)
+register_op(
+    "StatelessCase",
+    inputs=("branch_index: int32", "input: Tin"),
+    outputs=("output: Tout",),
+    attrs=("Tin: list(type) >= 0", "Tout: list(type) >= 0", "branches: list(func) >= 1", "output_shapes: list(shape) = []"),
+    shape=_output_shapes,
+)
+register_op(
+    "StatelessIf",
+    inputs=("cond: Tcond", "input: Tin"),
+    outputs=("output: Tout",),
+    attrs=(
+        "Tcond: type",
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "then_branch: func",
+        "else_branch: func",
+        "output_shapes: list(shape) = []",
+    ),
+    shape=_output_shapes,
+)
+register_op(
+    "StatelessWhile",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
+    shape=_while,
+)
+register_op(
+    "SymbolicGradient",
+    inputs=("input: Tin",),
+    outputs=("output: Tout",),
+    attrs=("Tin: list(type) >= 1", "Tout: list(type) >= 1", "f: func"),
+    shape=unknown,
+)
+register_op(
+    "While",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: list(type) >= 0", "cond: func", "body: func", "output_shapes: list(shape) = []", "parallel_iterations: int = 10"),
+    stateful=True,
+    shape=_while,
+)
+register_op(
+    "_While",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=("T: list(type) >= 0", "cond: func", "body: func"),
+    stateful=True,
+    shape=unknown,
+)
+
+
+def py_func(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """`func(*arrays)` of this process as a node: NumPy arrays in, values of dtypes `Tout` (a dtype or a list of them) out.
+
+    A stateless function is called once for equal inputs. Shapes of the outputs are not known; a list of dtypes gives a list of tensors.
+    Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of other dtypes or another number of
+    them, and for the function's own TypeError and ValueError; OutOfRangeError for StopIteration; UnknownError for what else it raises.
+    """
+    if not callable(func):
+        raise TypeError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    several = isinstance(Tout, (list, tuple))
+    dtypes = [as_dtype(t) for t in (Tout if several else [Tout])]
+    token, keep = py_functions.register(func)
+    with name_scope(name, "PyFunc", list(inp)) as scope:
+        values = [convert_to_tensor(v) for v in inp]
+        operation = create(
+            "PyFunc" if stateful else "PyFuncStateless",
+            scope,
+            input=values,
+            token=token,
+            Tin=[v.dtype.base_dtype for v in values],
+            Tout=dtypes,
+        )
+    operation.graph.kept_alive.append(keep)
+    outputs = list(operation.outputs)
+    if several:
+        return outputs
+    return outputs[0] if outputs else operation
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """The same as `py_func`; without a function, a decorator of one that is then called with tensors.
+
+    Raises TypeError without Tout, and for inputs without a function.
+    """
+    if Tout is None:
+        raise TypeError("Missing required argument: 'Tout'. If using numpy_function as a decorator, set it, too.")
+    if func is not None:
+        return py_func(func, [] if inp is None else inp, Tout, stateful, name)
+    if inp is not None:
+        raise TypeError("Don't set the `inp` argument when using numpy_function as a decorator.")
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        return wraps(function)(lambda *args: py_func(function, args, Tout, stateful, name))
+
+    return decorator

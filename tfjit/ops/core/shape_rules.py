@@ -1,0 +1,189 @@
+"""Shape rules that ops of several families share, and the pieces that rules are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.op_defs.shape_context import ShapeContext, equal_shapes
+from tfjit.framework.types.shape import Shape
+
+Shapes = Sequence[Shape]
+Rule = Callable[[ShapeContext], Shapes]
+
+
+def fail(message: str) -> InvalidArgumentError:
+    """The error of a rule; the node and its inputs are added outside."""
+    return InvalidArgumentError(None, None, message)
+
+
+@equal_shapes
+def unchanged(c: ShapeContext) -> Shapes:
+    """The first input's shape."""
+    return [c.inputs[0]]
+
+
+def all_unchanged(c: ShapeContext) -> Shapes:
+    """Output i has input i's shape."""
+    return list(c.inputs)
+
+
+def scalar(c: ShapeContext) -> Shapes:
+    """Every output is a scalar."""
+    return [()] * c.num_outputs
+
+
+def unknown(c: ShapeContext) -> Shapes:
+    """Nothing is known."""
+    return [None] * c.num_outputs
+
+
+def nothing(c: ShapeContext) -> Shapes:
+    """No outputs."""
+    return []
+
+
+def vector_of_two(c: ShapeContext) -> Shapes:
+    """A handle of the form string[2]."""
+    return [(2,)]
+
+
+def scalar_inputs(c: ShapeContext) -> Shapes:
+    """Every input and output is a scalar."""
+    for shape in c.inputs:
+        c.with_rank(shape, 0)
+    return [()] * c.num_outputs
+
+
+def handle_input(c: ShapeContext) -> Shapes:
+    """The first input is a handle (a scalar, or string[2]); nothing is known of the outputs."""
+    c.with_rank_at_most(0, 1)
+    return [None] * c.num_outputs
+
+
+def handle_to_scalar(c: ShapeContext) -> Shapes:
+    """The first input is a handle; the outputs are scalars."""
+    c.with_rank_at_most(0, 1)
+    return [()] * c.num_outputs
+
+
+@equal_shapes
+def merged(c: ShapeContext) -> Shapes:
+    """One output; all inputs have its shape."""
+    shape: Shape = None
+    for other in c.inputs:
+        shape = c.merge(shape, other)
+    return [shape]
+
+
+@equal_shapes
+def merged_last_first(c: ShapeContext) -> Shapes:
+    """As `merged`, in the order in which TensorFlow names sizes in an AddN that does not fit."""
+    shape = c.inputs[-1]
+    for other in reversed(c.inputs[:-1]):
+        shape = c.merge(other, shape)
+    return [shape]
+
+
+@equal_shapes
+def broadcast(c: ShapeContext) -> Shapes:
+    """The inputs' common broadcast shape."""
+    return [c.broadcast(c.inputs[0], c.inputs[1])]
+
+
+def shape_attr(name: str = "shape") -> Rule:
+    """The shape that an attr says."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return [c.shape_attr(name)]
+
+    return rule
+
+
+def from_shape_input(index: int = 0) -> Rule:
+    """The shape that input `index` holds."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        c.with_rank(index, 1)
+        return [c.constant_as_shape(index)] * c.num_outputs
+
+    return rule
+
+
+def same_as_input(index: int) -> Rule:
+    """The shape of input `index`, for every output."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return [c.inputs[index]] * c.num_outputs
+
+    return rule
+
+
+def unchanged_of_rank(rank: int) -> Rule:
+    """The first input's shape, which has this rank."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return [c.with_rank(0, rank)]
+
+    return rule
+
+
+def unchanged_of_rank_at_least(rank: int) -> Rule:
+    """The first input's shape, which has at least this rank."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return [c.with_rank_at_least(0, rank)]
+
+    return rule
+
+
+def int_constant(c: ShapeContext, index: int) -> int | None:
+    """The value of a scalar integer input, where known."""
+    value = c.constant(index)
+    return None if value is None else int(np.reshape(value, -1)[0])
+
+
+def int_list_constant(c: ShapeContext, index: int) -> list[int] | None:
+    """The values of an integer input, where known."""
+    value = c.constant(index)
+    return None if value is None else [int(v) for v in np.reshape(value, -1)]
+
+
+def product(sizes: Sequence[int | None]) -> int | None:
+    """The product of sizes; None while one is unknown."""
+    n = 1
+    for size in sizes:
+        if size is None:
+            return None
+        n *= size
+    return n
+
+
+def window_size(c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, padding: str) -> int | None:
+    """Output size of a window that moves over `size`: SAME ceil(size / stride), VALID only whole windows.
+
+    Raises where a stride or the result is not positive.
+    """
+    if stride <= 0:
+        raise fail(f"Stride must be > 0, but got {stride}")
+    if dilation < 1:
+        raise fail(f"Dilation rate must be >= 1, but got {dilation}")
+    if padding == "SAME":
+        if size is None:
+            return None
+        return -(-size // stride)
+    if size is None or window is None:
+        return None
+    reach = (window - 1) * dilation + 1
+    return c.subtract(size, reach - 1) if stride == 1 else (c.subtract(size + stride, reach) or 0) // stride
+
+
+def padded_window_size(
+    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, before: int, after: int
+) -> int | None:
+    """As `window_size`, with padding given."""
+    if size is None or window is None:
+        return None
+    return window_size(c, size + before + after, window, dilation, stride, "VALID")

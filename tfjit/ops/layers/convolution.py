@@ -1,0 +1,779 @@
+"""Convolutions, their gradients, dilations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.apply import tensor
+from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.renamed import renamed
+from tfjit.ops.core.shape_rules import Shapes, fail, same_as_input, unchanged
+from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+from tfjit.ops.layers.layer_shapes import mirrored_conv
+
+
+def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
+    """(batch axis, channel axis, spatial axes) of the op's data_format."""
+    layout = c.attrs.get("data_format", b"NHWC")
+    if layout in (b"NCHW", b"NCDHW"):
+        return 0, 1, list(range(2, 2 + spatial))
+    return 0, spatial + 1, list(range(1, spatial + 1))
+
+
+def _four(c: ShapeContext, name: str, spatial: int) -> list[int]:
+    values = list(c.attr(name))
+    if len(values) != spatial + 2:
+        what = "stride" if name == "strides" else "dilation"
+        raise fail(f"Conv{spatial}D requires the {what} attribute to contain {spatial + 2} values, but got: {len(values)}")
+    return values
+
+
+def _windowed(
+    c: ShapeContext, size: int | None, window: int | None, dilation: int, stride: int, pads: tuple[int, int] | None
+) -> int | None:
+    """Output size of one spatial axis; `pads` None means SAME."""
+    if stride <= 0:
+        raise fail(f"Stride must be > 0, but got {stride}")
+    if dilation < 1:
+        raise fail(f"Dilation rate must be >= 1, but got {dilation}")
+    if size is None or window is None:
+        if pads is None and size is not None:
+            return -(-size // stride)
+        return None
+    if pads is None:
+        return -(-size // stride)
+    reach = (window - 1) * dilation + 1
+    padded = size + pads[0] + pads[1]
+    if padded < reach:
+        raise fail(f"Negative dimension size caused by subtracting {reach} from {padded}")
+    return (padded - reach) // stride + 1
+
+
+def _paddings(c: ShapeContext, axes: list[int]) -> list[tuple[int, int] | None]:
+    padding = c.attr("padding")
+    if padding == b"SAME":
+        return [None] * len(axes)
+    if padding == b"VALID":
+        return [(0, 0)] * len(axes)
+    explicit = c.attr("explicit_paddings")
+    rank = len(axes) + 2
+    if len(explicit) != 2 * rank:
+        raise fail(f"explicit_paddings attribute must contain {2 * rank} values, but got: {len(explicit)}")
+    if any(p < 0 for p in explicit):
+        raise fail("All elements of explicit_paddings must be nonnegative")
+    for axis in range(rank):
+        if axis not in axes and (explicit[2 * axis] or explicit[2 * axis + 1]):
+            raise fail("Nonzero explicit padding in the batch or depth dimensions is not supported")
+    return [(explicit[2 * a], explicit[2 * a + 1]) for a in axes]
+
+
+def _conv(c: ShapeContext, spatial: int) -> Shapes:
+    rank = spatial + 2
+    shape, kernel = c.with_rank(0, rank), c.with_rank(1, rank)
+    batch, channel, axes = _axes(c, spatial)
+    dilations, strides = _four(c, "dilations", spatial), _four(c, "strides", spatial)
+    in_channels, out_channels = kernel[-2], kernel[-1]
+    depth = shape[channel]
+    # A filter of fewer input channels is a grouped convolution.
+    if depth is not None and in_channels is not None:
+        if in_channels == 0:
+            raise fail("Depth of filter must not be 0")
+        if depth % in_channels:
+            raise fail(f"Depth of input ({depth}) is not a multiple of input depth of filter ({in_channels})")
+        groups = depth // in_channels
+        if out_channels is not None and groups > 1 and out_channels % groups:
+            raise fail(f"Depth of output ({out_channels}) is not a multiple of the number of groups ({groups})")
+    out: list[int | None] = [None] * rank
+    out[batch], out[channel] = shape[batch], out_channels
+    pads = _paddings(c, axes) if "explicit_paddings" in c.attrs else [None if c.attr("padding") == b"SAME" else (0, 0)] * spatial
+    for i, axis in enumerate(axes):
+        out[axis] = _windowed(c, shape[axis], kernel[i], dilations[axis], strides[axis], pads[i])
+    return [tuple(out)]
+
+
+def _conv2d(c: ShapeContext) -> Shapes:
+    return _conv(c, 2)
+
+
+def _conv3d(c: ShapeContext) -> Shapes:
+    return _conv(c, 3)
+
+
+def _depthwise(c: ShapeContext) -> Shapes:
+    shape, kernel = c.with_rank(0, 4), c.with_rank(1, 4)
+    strides = c.attr("strides")
+    if len(strides) != 4:
+        raise fail(f"DepthwiseConv2D requires the stride attribute to contain 4 values, but got: {len(strides)}")
+    dilations = c.attr("dilations")
+    if len(dilations) != 4:
+        raise fail(f"DepthwiseConv2D requires the dilations attribute to contain 4 values, but got: {len(dilations)}")
+    batch, channel, axes = _axes(c, 2)
+    depth = c.merge_dim(shape[channel], kernel[2])
+    out: list[int | None] = [None] * 4
+    out[batch], out[channel] = shape[batch], c.multiply(depth, kernel[3])
+    pads = _paddings(c, axes)
+    for i, axis in enumerate(axes):
+        out[axis] = _windowed(c, shape[axis], kernel[i], dilations[axis], strides[axis], pads[i])
+    return [tuple(out)]
+
+
+def _backprop_input(c: ShapeContext) -> Shapes:
+    shape = c.with_rank(c.constant_as_shape(0), 4)
+    kernel, upstream = c.with_rank(1, 4), c.with_rank(2, 4)
+    batch, channel, _ = _axes(c, 2)
+    c.merge_dim(shape[batch], upstream[batch])
+    sizes = list(shape)
+    sizes[batch] = upstream[batch]
+    if kernel[2] is not None and sizes[channel] is not None and (kernel[2] == 0 or sizes[channel] % kernel[2]):  # type: ignore[operator]
+        raise fail(f"Depth of output ({sizes[channel]}) is not a multiple of input depth of filter ({kernel[2]})")
+    return [tuple(sizes)]
+
+
+def _backprop_filter(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(1), 4)]
+
+
+def _conv3d_backprop_input(c: ShapeContext) -> Shapes:
+    return [c.with_rank(0, 5)]
+
+
+def _conv3d_backprop_filter(c: ShapeContext) -> Shapes:
+    return [c.with_rank(1, 5)]
+
+
+def _dilation(c: ShapeContext) -> Shapes:
+    shape, kernel = c.with_rank(0, 4), c.with_rank(1, 3)
+    strides, rates = c.attr("strides"), c.attr("rates")
+    if len(strides) != 4:
+        raise fail(f"Dilation2D requires the stride attribute to contain 4 values, but got: {len(strides)}")
+    if len(rates) != 4:
+        raise fail(f"Dilation2D requires the rates attribute to contain 4 values, but got: {len(rates)}")
+    pads: tuple[int, int] | None = None if c.attr("padding") == b"SAME" else (0, 0)
+    c.merge_dim(shape[3], kernel[2])
+    if None in (shape[1], shape[2], kernel[0], kernel[1]):
+        return [(shape[0], None, None, kernel[2])]
+    rows = _windowed(c, shape[1], kernel[0], rates[1], strides[1], pads)
+    columns = _windowed(c, shape[2], kernel[1], rates[2], strides[2], pads)
+    return [(shape[0], rows, columns, kernel[2])]
+
+
+def _depthwise_backprop_input(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(0), 4)]
+
+
+def _conv3d_backprop_input_v2(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(0), 5)]
+
+
+def _conv3d_backprop_filter_v2(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(1), 5)]
+
+
+register_op(
+    "Conv2D",
+    inputs=("input: T", "filter: T"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32}",
+        "strides: list(int)",
+        "use_cudnn_on_gpu: bool = true",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_conv2d,
+)
+register_op(
+    "Conv2DBackpropFilter",
+    inputs=("input: T", "filter_sizes: int32", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int)",
+        "use_cudnn_on_gpu: bool = true",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_backprop_filter,
+)
+register_op(
+    "Conv2DBackpropFilterV2",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int)",
+        "use_cudnn_on_gpu: bool = true",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=same_as_input(1),
+)
+register_op(
+    "Conv2DBackpropInput",
+    inputs=("input_sizes: int32", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32}",
+        "strides: list(int)",
+        "use_cudnn_on_gpu: bool = true",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_backprop_input,
+)
+register_op(
+    "Conv2DBackpropInputV2",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32}",
+        "strides: list(int)",
+        "use_cudnn_on_gpu: bool = true",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=same_as_input(0),
+)
+register_op(
+    "Conv3D",
+    inputs=("input: T", "filter: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+    ),
+    shape=_conv3d,
+)
+register_op(
+    "Conv3DBackpropFilter",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=("T: {half, float, double}", "strides: list(int) >= 5", "padding: {'SAME', 'VALID'}", "dilations: list(int) = [1, 1, 1, 1, 1]"),
+    deprecated=(10, "Use Conv3DBackpropFilterV2"),
+    shape=_conv3d_backprop_filter,
+)
+register_op(
+    "Conv3DBackpropFilterV2",
+    inputs=("input: T", "filter_sizes: int32", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+    ),
+    shape=_conv3d_backprop_filter_v2,
+)
+register_op(
+    "Conv3DBackpropInput",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=("T: {half, float, double}", "strides: list(int) >= 5", "padding: {'SAME', 'VALID'}", "dilations: list(int) = [1, 1, 1, 1, 1]"),
+    deprecated=(10, "Use Conv3DBackpropInputV2"),
+    shape=_conv3d_backprop_input,
+)
+register_op(
+    "Conv3DBackpropInputV2",
+    inputs=("input_sizes: Tshape", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        f"Tshape: {INDEX} = DT_INT32",
+    ),
+    shape=_conv3d_backprop_input_v2,
+)
+register_op(
+    "DataFormatDimMap",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=(f"T: {INDEX} = DT_INT32", "src_format: string = 'NHWC'", "dst_format: string = 'NCHW'"),
+    shape=unchanged,
+)
+register_op(
+    "DataFormatVecPermute",
+    inputs=("x: T",),
+    outputs=("y: T",),
+    attrs=(f"T: {INDEX} = DT_INT32", "src_format: string = 'NHWC'", "dst_format: string = 'NCHW'"),
+    shape=unchanged,
+)
+register_op(
+    "DepthwiseConv2dNative",
+    inputs=("input: T", "filter: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_depthwise,
+)
+register_op(
+    "DepthwiseConv2dNativeBackpropFilter",
+    inputs=("input: T", "filter_sizes: int32", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_backprop_filter,
+)
+register_op(
+    "DepthwiseConv2dNativeBackpropInput",
+    inputs=("input_sizes: int32", "filter: T", "out_backprop: T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+    ),
+    shape=_depthwise_backprop_input,
+)
+register_op(
+    "Dilation2D",
+    inputs=("input: T", "filter: T"),
+    outputs=("output: T",),
+    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    shape=_dilation,
+)
+register_op(
+    "Dilation2DBackpropFilter",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("filter_backprop: T",),
+    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    shape=same_as_input(1),
+)
+register_op(
+    "Dilation2DBackpropInput",
+    inputs=("input: T", "filter: T", "out_backprop: T"),
+    outputs=("in_backprop: T",),
+    attrs=("T: realnumbertype", "strides: list(int) >= 4", "rates: list(int) >= 4", "padding: {'SAME', 'VALID'}"),
+    shape=unchanged,
+)
+register_op(
+    "_FusedConv2D",
+    inputs=("input: T", "filter: T", "args: TArgs", "host_args: num_host_args * float"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, float, double, int8, qint8}",
+        "TArgs: list(type) >= 1",
+        "num_args: int >= 0",
+        "num_host_args: int >= 0 = 0",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+        "filter_format: {'HWIO', 'OIHW', 'OIHW_VECT_I'} = 'HWIO'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+        "use_cudnn_on_gpu: bool = true",
+        "fused_ops: list(string) = []",
+        "epsilon: float = 1e-04",
+        "leakyrelu_alpha: float = 0.2",
+    ),
+    shape=_conv2d,
+)
+register_op(
+    "_FusedConv3D",
+    inputs=("input: T", "filter: T", "args: num_args * T"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {bfloat16, float, half}",
+        "num_args: int >= 0",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        "padding_list: list(int) = []",
+        "fused_ops: list(string) = []",
+        "epsilon: float = 1e-04",
+        "leakyrelu_alpha: float = 0.2",
+    ),
+    shape=_conv3d,
+)
+register_op(
+    "_FusedDepthwiseConv2dNative",
+    inputs=("input: T", "filter: T", "args: num_args * T"),
+    outputs=("output: T",),
+    attrs=(
+        f"T: {HALF_TO_DOUBLE}",
+        "num_args: int >= 0",
+        "strides: list(int)",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "dilations: list(int) = [1, 1, 1, 1]",
+        "fused_ops: list(string) = []",
+        "epsilon: float = 1e-04",
+        "leakyrelu_alpha: float = 0.2",
+    ),
+)
+register_op(
+    "FusedPadConv2D",
+    inputs=("input: T", "paddings: int32", "filter: T"),
+    outputs=("output: T",),
+    attrs=(f"T: {HALF_TO_DOUBLE}", "mode: {'REFLECT', 'SYMMETRIC'}", "strides: list(int)", "padding: {'SAME', 'VALID'}"),
+    shape=mirrored_conv,
+)
+
+
+def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
+    """strides or dilations of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    values = [value] if isinstance(value, int) else list(value)
+    if len(values) == n + 2:
+        return values
+    if len(values) == 1:
+        values *= n
+    if len(values) != n:
+        raise ValueError(f"{name} should be of length 1, {n} or {n + 2} but was {len(values)}")
+    return [1, 1, *values] if channels_first else [1, *values, 1]
+
+
+def _padding(padding: Any, channels_first: bool) -> tuple[str, list[int]]:
+    """(padding, explicit_paddings) attrs of "SAME", "VALID" or a list of pairs an axis."""
+    if isinstance(padding, str):
+        return padding, []
+    pairs = [list(pair) for pair in padding]
+    if any(pairs[0]) or any(pairs[1 if channels_first else -1]):
+        raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
+    return "EXPLICIT", [p for pair in pairs for p in pair]
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c / groups, out_c] -> [batch, out_h, out_w, out_c]."""
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2D",
+        name,
+        input=input,
+        filter=filters if filter is None else filter,
+        strides=_sequence(strides, 2, first, "strides"),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=_sequence(dilations, 2, first, "dilations"),
+    )
+
+
+def conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `conv2d` by its filter."""
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2DBackpropFilter",
+        name,
+        input=input,
+        filter_sizes=filter_sizes,
+        out_backprop=out_backprop,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any = None,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """The gradient of `conv2d` by its input."""
+    filter = renamed(filters, filter, "filters", "filter")
+    first = data_format == "NCHW"
+    padding, explicit = _padding(padding, first)
+    return tensor(
+        "Conv2DBackpropInput",
+        name,
+        input_sizes=input_sizes,
+        filter=filter,
+        out_backprop=out_backprop,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def conv2d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: str = "SAME",
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """The transpose of `conv2d`: value [batch, h, w, in_c], filter [k_h, k_w, out_c, in_c] -> output_shape."""
+    value, filter = renamed(input, value, "input", "value"), renamed(filters, filter, "filters", "filter")
+    with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
+        first = data_format == "NCHW"
+        spread = _sequence(1 if dilations is None else dilations, 2, first, "dilations")
+        steps = _sequence(1 if strides is None else strides, 2, first, "strides")
+        return conv2d_backprop_input(output_shape, filter, value, steps, padding, data_format=data_format, dilations=spread, name=scope)
+
+
+def conv1d(
+    value: Any = None,
+    filters: Any = None,
+    stride: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool | None = None,
+    data_format: str | None = None,
+    name: str | None = None,
+    input: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """value [..., batch, in_w, in_c], filters [k_w, in_c, out_c] -> [..., batch, out_w, out_c]."""
+    value = renamed(input, value, "input", "value")
+    with name_scope(name, "conv1d", [value, filters]) as scope:
+        if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
+            raise ValueError(f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}")
+        first = data_format in ("NCW", "NCHW")
+        value = convert_to_tensor(value, name="value")
+        batches: Tensor | None = None
+        if value.shape.rank is not None and value.shape.rank > 3:
+            value, batches = _rows_of_batches(value, 2)
+        axis = -2 if first else -3
+        strides = [1, *_sequence(1 if stride is None else stride, 1, first, "stride")]
+        spread = [1, *_sequence(1 if dilations is None else dilations, 1, first, "dilations")]
+        if first:
+            strides, spread = ([v[0], v[2], v[1], v[3]] for v in (strides, spread))
+        else:
+            strides, spread = ([v[1], v[0], *v[2:]] for v in (strides, spread))
+        wide = tensor("ExpandDims", None, input=value, dim=axis)
+        out = tensor(
+            "Conv2D",
+            None,
+            input=wide,
+            filter=tensor("ExpandDims", None, input=filters, dim=0),
+            strides=strides,
+            padding=padding,
+            use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
+            data_format="NCHW" if first else "NHWC",
+            dilations=spread,
+        )
+        if batches is None:
+            return tensor("Squeeze", scope, input=out, squeeze_dims=[axis])
+        return _batches_of_rows(tensor("Squeeze", None, input=out, squeeze_dims=[axis]), batches, scope)
+
+
+def _rows_of_batches(value: Tensor, inner_rank: int) -> tuple[Tensor, Tensor]:
+    """Return value [..., batch, *inner] with one batch axis, and the sizes of those it had."""
+    sizes = tensor("Shape", None, input=value)
+    outer = tensor("StridedSlice", None, input=sizes, begin=[0], end=[-inner_rank], strides=[1], begin_mask=1)
+    inner = tensor("StridedSlice", None, input=sizes, begin=[-inner_rank], end=[0], strides=[1], end_mask=1)
+    return tensor("Reshape", None, tensor=value, shape=tensor("ConcatV2", None, values=[[-1], inner], axis=0)), outer
+
+
+def _batches_of_rows(value: Tensor, batches: Tensor, name: str) -> Tensor:
+    """Undo `_rows_of_batches` for what was computed of its result."""
+    inner = tensor("StridedSlice", None, input=tensor("Shape", None, input=value), begin=[1], end=[0], strides=[1], end_mask=1)
+    return tensor("Reshape", name, tensor=value, shape=tensor("ConcatV2", None, values=[batches, inner], axis=0))
+
+
+def conv3d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: str | None = None,
+    data_format: str = "NDHWC",
+    dilations: Any = (1, 1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """input [batch, in_d, in_h, in_w, in_c], filter [k_d, k_h, k_w, in_c, out_c] -> [batch, out_d, out_h, out_w, out_c]."""
+    return tensor(
+        "Conv3D",
+        name,
+        input=input,
+        filter=filters if filter is None else filter,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def depthwise_conv2d_native(
+    input: Any,
+    filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w, in_c * multiplier]."""
+    padding, explicit = _padding(padding, data_format == "NCHW")
+    return tensor(
+        "DepthwiseConv2dNative",
+        name,
+        input=input,
+        filter=filter,
+        strides=list(strides),
+        padding=padding,
+        explicit_paddings=explicit,
+        data_format=data_format,
+        dilations=list(dilations),
+    )
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """`depthwise_conv2d_native`; `rate` is the dilation of the two spatial axes."""
+    with name_scope(name, "depthwise", [input, filter]) as scope:
+        layout = data_format or "NHWC"
+        rate = dilations if rate is None else rate
+        dilated = _sequence(rate, 2, layout == "NCHW", "rate") if rate is not None else [1, 1, 1, 1]
+        return depthwise_conv2d_native(input, filter, strides, padding, layout, dilated, name=scope)
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """A depthwise convolution, then one of size 1 that mixes channels."""
+    with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
+        depthwise = depthwise_conv2d(input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations)
+        return conv2d(depthwise, pointwise_filter, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)
+
+
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Tensor:
+    """`conv2d` with dilation `rate` in both directions."""
+    return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
+
+
+def convolution(
+    input: Any,
+    filter: Any,
+    padding: str,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """A convolution of one, two or three spatial axes, as the rank of the filter, or else of the input, says.
+
+    Raises ValueError when neither rank is known.
+    """
+    filter = convert_to_tensor(renamed(filters, filter, "filters", "filter"), name="filter")
+    dilation_rate = renamed(dilations, dilation_rate, "dilations", "dilation_rate")
+    value = convert_to_tensor(input)
+    rank = value.shape.rank if filter.shape.rank is None else filter.shape.rank
+    if rank not in (3, 4, 5):
+        raise ValueError(
+            "convolution needs an input and a filter of rank 3, 4 or 5, one of them known. "
+            f"Received: input.shape={value.shape} and filter.shape={filter.shape}"
+        )
+    first = data_format is not None and data_format.startswith("NC")
+    n = rank - 2
+    strides = _sequence(1 if strides is None else strides, n, first, "strides")
+    dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
+    if n == 1:
+        return conv1d(value, filter, strides, padding, data_format=data_format, name=name or "convolution", dilations=dilations)
+    if value.shape.rank is not None and value.shape.rank > rank:
+        rows, batches = _rows_of_batches(value, n + 1)
+        made = convolution(rows, filter, padding, strides, dilations, None, data_format)
+        return _batches_of_rows(made, batches, name or "convolution")
+    if n == 2:
+        return conv2d(value, filter, strides, padding, data_format=data_format or "NHWC", dilations=dilations, name=name or "convolution")
+    return conv3d(value, filter, strides, padding, data_format or "NDHWC", dilations, name=name or "convolution")
+
+
+def dilation2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    rates: Any = None,
+    padding: Any = None,
+    name: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Greyscale dilation: the largest of input + filter in each window."""
+    filter = renamed(filters, filter, "filters", "filter")
+    rates = renamed(dilations, rates, "dilations", "rates")
+    return tensor("Dilation2D", name, input=input, filter=filter, strides=list(strides), rates=list(rates), padding=padding)

@@ -1,0 +1,523 @@
+"""Pooling and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import Shape
+from tfjit.ops.core.apply import call, tensor
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.renamed import renamed
+from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
+from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
+
+
+def _pool_axes(c: ShapeContext, spatial: int) -> tuple[int, list[int]]:
+    layout = c.attrs.get("data_format", b"NHWC")
+    if layout in (b"NCHW", b"NCDHW", b"NCHW_VECT_C"):
+        return 1, list(range(2, 2 + spatial))
+    return spatial + 1, list(range(1, spatial + 1))
+
+
+def _pooled(
+    c: ShapeContext, shape: tuple[int | None, ...], window: Sequence[int | None], strides: Sequence[int | None], spatial: int
+) -> Shape:
+    channel, axes = _pool_axes(c, spatial)
+    out = list(shape)
+    pads = _pool_paddings(c, axes)
+    for axis in axes:
+        out[axis] = _pool_size(c, shape[axis], window[axis], strides[axis], pads.get(axis))
+    if c.op.startswith("MaxPool") and spatial == 2 and len(shape) == 4:
+        out[channel] = _pool_size(c, shape[channel], window[channel], strides[channel], None if c.attr("padding") == b"SAME" else (0, 0))
+    return tuple(out)
+
+
+def _pool_paddings(c: ShapeContext, axes: list[int]) -> dict[int, tuple[int, int]]:
+    padding = c.attr("padding")
+    if padding == b"SAME":
+        return {}
+    if padding == b"EXPLICIT":
+        explicit = c.attr("explicit_paddings")
+        if len(explicit) != 2 * (len(axes) + 2):
+            raise fail(f"explicit_paddings attribute must contain {2 * (len(axes) + 2)} values, but got: {len(explicit)}")
+        return {axis: (explicit[2 * axis], explicit[2 * axis + 1]) for axis in axes}
+    return dict.fromkeys(axes, (0, 0))
+
+
+def _pool_size(c: ShapeContext, size: int | None, window: int | None, stride: int | None, pads: tuple[int, int] | None) -> int | None:
+    if stride is not None and stride <= 0:
+        raise fail(f"Stride must be > 0, but got {stride}")
+    if size is None or stride is None:
+        return None
+    if pads is None:
+        return -(-size // stride)
+    if window is None:
+        return None
+    padded = size + sum(pads)
+    if padded < window:
+        raise fail(f"Negative dimension size caused by subtracting {window} from {padded}")
+    return (padded - window) // stride + 1
+
+
+def _checked(c: ShapeContext, spatial: int) -> tuple[list[int], list[int]]:
+    count = spatial + 2
+    window, strides = list(c.attr("ksize")), list(c.attr("strides"))
+    kind = c.op.removesuffix("3D")
+    for what, values in (("stride", strides), ("ksize", window)):
+        if len(values) != count:
+            raise fail(f"{kind} requires the {what} attribute to contain {count} values, but got: {len(values)}")
+    return window, strides
+
+
+def _pool(c: ShapeContext) -> Shapes:
+    shape = c.with_rank(0, 5 if c.attrs.get("data_format") == b"NCHW_VECT_C" else 4)
+    window, strides = _checked(c, 2)
+    return [_pooled(c, shape, window, strides, 2)]
+
+
+def _pool_v2(c: ShapeContext) -> Shapes:
+    shape = c.with_rank(0, 4)
+    window: list[int | None] = [None] * 4
+    strides: list[int | None] = [None] * 4
+    if len(c.inputs) > 1:
+        given = int_list_constant(c, 1), int_list_constant(c, 2)
+        if given[0] is None or given[1] is None:
+            return [(None,) * 4]
+        window, strides = list(given[0]), list(given[1])
+        for what, values in (("stride", strides), ("ksize", window)):
+            if len(values) != 4:
+                raise fail(f"MaxPool requires the {what} attribute to contain 4 values, but got: {len(values)}")
+    return [_pooled(c, shape, window, strides, 2)]
+
+
+def _pool_with_argmax(c: ShapeContext) -> Shapes:
+    return [*_pool(c)] * 2
+
+
+def _pool3d(c: ShapeContext) -> Shapes:
+    shape = c.with_rank(0, 5)
+    window, strides = _checked(c, 3)
+    return [_pooled(c, shape, window, strides, 3)]
+
+
+def _avg_pool_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(0), 4)]
+
+
+def _avg_pool3d_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(0), 5)]
+
+
+def _max_pool_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(0, 4)]
+
+
+def _max_pool3d_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(0, 5)]
+
+
+def _max_pool_grad_grad(c: ShapeContext) -> Shapes:
+    shape: Shape = c.with_rank(1, 4)
+    c.merge(c.inputs[0], c.inputs[2])
+    return [shape]
+
+
+def _max_pool3d_grad_grad(c: ShapeContext) -> Shapes:
+    c.merge(c.inputs[0], c.inputs[2])
+    return [c.with_rank(1, 5)]
+
+
+def _fractional(c: ShapeContext) -> Shapes:
+    shape = c.with_rank(0, 4)
+    ratios = c.attr("pooling_ratio")
+    if len(ratios) != 4:
+        raise fail("pooling_ratio field must specify 4 dimensions")
+    out = tuple(None if size is None else int(size / ratio) for size, ratio in zip(shape, ratios))
+    if any(size is not None and size < 0 for size in out):
+        raise fail("Size computed is negative")
+    return [out, (None,), (None,)]
+
+
+def _fractional_avg_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(c.constant_as_shape(0), 4)]
+
+
+def _fractional_max_grad(c: ShapeContext) -> Shapes:
+    return [c.with_rank(0, 4)]
+
+
+register_op(
+    "AvgPool",
+    inputs=("value: T",),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        f"T: {HALF_TO_DOUBLE}",
+    ),
+    shape=_pool,
+)
+register_op(
+    "AvgPool3D",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        f"T: {HALF_TO_DOUBLE}",
+    ),
+    shape=_pool3d,
+)
+register_op(
+    "AvgPool3DGrad",
+    inputs=("orig_input_shape: int32", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        f"T: {HALF_TO_DOUBLE}",
+    ),
+    shape=_avg_pool3d_grad,
+)
+register_op(
+    "AvgPoolGrad",
+    inputs=("orig_input_shape: int32", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        f"T: {HALF_TO_DOUBLE}",
+    ),
+    shape=_avg_pool_grad,
+)
+register_op(
+    "FractionalAvgPool",
+    inputs=("value: T",),
+    outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    attrs=(
+        "pooling_ratio: list(float) >= 4",
+        "pseudo_random: bool = false",
+        "overlapping: bool = false",
+        "deterministic: bool = false",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "T: {float, double, int32, int64}",
+    ),
+    shape=_fractional,
+)
+register_op(
+    "FractionalAvgPoolGrad",
+    inputs=("orig_input_tensor_shape: int64", "out_backprop: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    outputs=("output: T",),
+    attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
+    shape=_fractional_avg_grad,
+)
+register_op(
+    "FractionalMaxPool",
+    inputs=("value: T",),
+    outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    attrs=(
+        "pooling_ratio: list(float) >= 4",
+        "pseudo_random: bool = false",
+        "overlapping: bool = false",
+        "deterministic: bool = false",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "T: {float, double, int32, int64}",
+    ),
+    shape=_fractional,
+)
+register_op(
+    "FractionalMaxPoolGrad",
+    inputs=("orig_input: T", "orig_output: T", "out_backprop: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
+    outputs=("output: T",),
+    attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
+    shape=_fractional_max_grad,
+)
+register_op(
+    "MaxPool",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = DT_FLOAT",
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+    ),
+    shape=_pool,
+)
+register_op(
+    "MaxPool3D",
+    inputs=("input: T",),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "T: {half, bfloat16, float}",
+    ),
+    shape=_pool3d,
+)
+register_op(
+    "MaxPool3DGrad",
+    inputs=("orig_input: TInput", "orig_output: TInput", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "T: {half, bfloat16, float} = DT_FLOAT",
+        "TInput: {half, bfloat16, float} = DT_FLOAT",
+    ),
+    shape=_max_pool3d_grad,
+)
+register_op(
+    "MaxPool3DGradGrad",
+    inputs=("orig_input: T", "orig_output: T", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 5",
+        "strides: list(int) >= 5",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+        "T: realnumbertype",
+    ),
+    shape=_max_pool3d_grad_grad,
+)
+register_op(
+    "MaxPoolGrad",
+    inputs=("orig_input: T", "orig_output: T", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID', 'EXPLICIT'}",
+        "explicit_paddings: list(int) = []",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "T: realnumbertype = DT_FLOAT",
+    ),
+    shape=_max_pool_grad,
+)
+register_op(
+    "MaxPoolGradGrad",
+    inputs=("orig_input: T", "orig_output: T", "grad: T"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
+        "T: realnumbertype",
+    ),
+    shape=_max_pool_grad_grad,
+)
+register_op(
+    "MaxPoolGradGradV2",
+    inputs=("orig_input: T", "orig_output: T", "grad: T", "ksize: int32", "strides: int32"),
+    outputs=("output: T",),
+    attrs=("padding: {'SAME', 'VALID'}", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "T: realnumbertype"),
+    shape=_max_pool_grad_grad,
+)
+register_op(
+    "MaxPoolGradGradWithArgmax",
+    inputs=("input: T", "grad: T", "argmax: Targmax"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+        "include_batch_in_index: bool = false",
+        f"Targmax: {INDEX}",
+        "T: realnumbertype",
+    ),
+)
+register_op(
+    "MaxPoolGradV2",
+    inputs=("orig_input: T", "orig_output: T", "grad: T", "ksize: int32", "strides: int32"),
+    outputs=("output: T",),
+    attrs=("padding: {'SAME', 'VALID'}", "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "T: realnumbertype = DT_FLOAT"),
+    shape=_max_pool_grad,
+)
+register_op(
+    "MaxPoolGradWithArgmax",
+    inputs=("input: T", "grad: T", "argmax: Targmax"),
+    outputs=("output: T",),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        "padding: {'SAME', 'VALID'}",
+        "include_batch_in_index: bool = false",
+        f"Targmax: {INDEX}",
+        "T: realnumbertype",
+    ),
+    shape=_max_pool_grad,
+)
+register_op(
+    "MaxPoolV2",
+    inputs=("input: T", "ksize: int32", "strides: int32"),
+    outputs=("output: T",),
+    attrs=(
+        "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = DT_FLOAT",
+        "padding: {'SAME', 'VALID'}",
+        "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
+    ),
+    shape=_pool_v2,
+)
+register_op(
+    "MaxPoolWithArgmax",
+    inputs=("input: T",),
+    outputs=("output: T", "argmax: Targmax"),
+    attrs=(
+        "ksize: list(int) >= 4",
+        "strides: list(int) >= 4",
+        f"Targmax: {INDEX} = DT_INT64",
+        "padding: {'SAME', 'VALID'}",
+        "include_batch_in_index: bool = false",
+        "T: realnumbertype",
+    ),
+    shape=_pool_with_argmax,
+)
+
+
+def _window(value: Any, n: int, first: bool, name: str) -> list[int]:
+    """A window or stride of n spatial axes, given as 1, n or n + 2 numbers, as n + 2."""
+    values = [value] if isinstance(value, int) else list(value)
+    if len(values) == n + 2:
+        return values
+    if len(values) == 1:
+        values *= n
+    if len(values) != n:
+        raise ValueError(f"{name} should be of length 1, {n} or {n + 2} but was {len(values)}")
+    return [1, 1, *values] if first else [1, *values, 1]
+
+
+def max_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The largest value of each window: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    first = data_format == "NCHW"
+    with name_scope(name, "MaxPool", [value]) as scope:
+        explicit: list[int] = []
+        if not isinstance(padding, str):
+            explicit, padding = [p for pair in padding for p in pair], "EXPLICIT"
+        return tensor(
+            "MaxPool",
+            scope,
+            input=input if value is None else value,
+            ksize=_window(ksize, 2, first, "ksize"),
+            strides=_window(strides, 2, first, "strides"),
+            padding=padding,
+            explicit_paddings=explicit,
+            data_format=data_format,
+        )
+
+
+def max_pool2d(input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """`max_pool` under the name that says how many axes it moves along."""
+    return max_pool(input, ksize, strides, padding, data_format, name)
+
+
+def avg_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: str | None = None,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The mean of each window, padding left out: value [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    first = data_format == "NCHW"
+    with name_scope(name, "AvgPool", [value]) as scope:
+        return tensor(
+            "AvgPool",
+            scope,
+            value=input if value is None else value,
+            ksize=_window(ksize, 2, first, "ksize"),
+            strides=_window(strides, 2, first, "strides"),
+            padding=padding,
+            data_format=data_format,
+        )
+
+
+avg_pool2d = avg_pool
+
+
+def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+    """The largest value of each window: input [batch, d, h, w, c]."""
+    first = data_format == "NCDHW"
+    return tensor(
+        "MaxPool3D",
+        name,
+        input=input,
+        ksize=_window(ksize, 3, first, "ksize"),
+        strides=_window(strides, 3, first, "strides"),
+        padding=padding,
+        data_format=data_format,
+    )
+
+
+def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None) -> Tensor:
+    """The mean of each window: input [batch, d, h, w, c]."""
+    first = data_format == "NCDHW"
+    return tensor(
+        "AvgPool3D",
+        name,
+        input=input,
+        ksize=_window(ksize, 3, first, "ksize"),
+        strides=_window(strides, 3, first, "strides"),
+        padding=padding,
+        data_format=data_format,
+    )
+
+
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    Targmax: Any = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+    include_batch_in_index: bool = False,
+) -> Any:
+    """(output, argmax): the largest value of each window and where it stands in the flattened input.
+
+    Raises ValueError for another layout than NHWC.
+    """
+    if data_format != "NHWC":
+        raise ValueError(f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}")
+    Targmax = renamed(output_dtype, Targmax, "output_dtype", "Targmax")
+    return call(
+        "MaxPoolWithArgmax",
+        name,
+        input=input,
+        ksize=list(ksize),
+        strides=list(strides),
+        padding=padding,
+        Targmax=Targmax,
+        include_batch_in_index=include_batch_in_index,
+    )

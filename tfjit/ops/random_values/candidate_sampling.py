@@ -1,0 +1,194 @@
+"""Candidate samplers and sampled crops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfjit.framework.graphs.random_seed import get_seed
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.apply import call
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes
+
+
+def _candidates(c: ShapeContext) -> Shapes:
+    count = int(c.attr("num_sampled"))
+    rows = c.with_rank(0, 2)[0]
+    return [(count,), (rows, int(c.attr("num_true"))), (count,)]
+
+
+register_op(
+    "AllCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    shape=_candidates,
+)
+register_op(
+    "FixedUnigramCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=(
+        "num_true: int >= 1",
+        "num_sampled: int >= 1",
+        "unique: bool",
+        "range_max: int >= 1",
+        "vocab_file: string = ''",
+        "distortion: float = 1.0",
+        "num_reserved_ids: int = 0",
+        "num_shards: int >= 1 = 1",
+        "shard: int >= 0 = 0",
+        "unigrams: list(float) = []",
+        "seed: int = 0",
+        "seed2: int = 0",
+    ),
+    stateful=True,
+    shape=_candidates,
+)
+register_op(
+    "LearnedUnigramCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    shape=_candidates,
+)
+register_op(
+    "LogUniformCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    shape=_candidates,
+)
+register_op(
+    "RandomCrop",
+    inputs=("image: T", "size: int64"),
+    outputs=("output: T",),
+    attrs=("T: {uint8, int8, int16, int32, int64, float, double}", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    deprecated=(8, "Random crop is now pure Python"),
+)
+register_op(
+    "SampleDistortedBoundingBox",
+    inputs=("image_size: T", "bounding_boxes: float"),
+    outputs=("begin: T", "size: T", "bboxes: float"),
+    attrs=(
+        "T: {uint8, int8, int16, int32, int64}",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "min_object_covered: float = 0.1",
+        "aspect_ratio_range: list(float) = [0.75, 1.33]",
+        "area_range: list(float) = [0.05, 1.0]",
+        "max_attempts: int = 100",
+        "use_image_if_no_bounding_boxes: bool = false",
+    ),
+    stateful=True,
+)
+register_op(
+    "SampleDistortedBoundingBoxV2",
+    inputs=("image_size: T", "bounding_boxes: float", "min_object_covered: float"),
+    outputs=("begin: T", "size: T", "bboxes: float"),
+    attrs=(
+        "T: {uint8, int8, int16, int32, int64}",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "aspect_ratio_range: list(float) = [0.75, 1.33]",
+        "area_range: list(float) = [0.05, 1.0]",
+        "max_attempts: int = 100",
+        "use_image_if_no_bounding_boxes: bool = false",
+    ),
+    stateful=True,
+)
+register_op(
+    "SobolSample",
+    inputs=("dim: int32", "num_results: int32", "skip: int32"),
+    outputs=("samples: dtype",),
+    attrs=("dtype: {float, double} = DT_FLOAT",),
+)
+register_op(
+    "ThreadUnsafeUnigramCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    shape=_candidates,
+)
+register_op(
+    "UniformCandidateSampler",
+    inputs=("true_classes: int64",),
+    outputs=("sampled_candidates: int64", "true_expected_count: float", "sampled_expected_count: float"),
+    attrs=("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool", "range_max: int >= 1", "seed: int = 0", "seed2: int = 0"),
+    stateful=True,
+    shape=_candidates,
+)
+
+
+def _sampled(
+    op: str, true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None, name: str | None, **more: Any
+) -> Any:
+    first, second = get_seed(seed)
+    seeds = {"seed": first or 0, "seed2": second or 0}
+    return call(op, name, true_classes=true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, **seeds, **more)
+
+
+def uniform_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """(candidates [num_sampled], expected counts of the true classes [batch, num_true], of the candidates); all classes are as likely."""
+    return _sampled("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def log_uniform_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """As `uniform_candidate_sampler`; class k has the chance log((k + 2) / (k + 1)) / log(range_max + 1)."""
+    return _sampled("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def learned_unigram_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """As `uniform_candidate_sampler`; classes are as likely as they were true in earlier runs."""
+    return _sampled("LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def fixed_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    vocab_file: str = "",
+    distortion: float = 1.0,
+    num_reserved_ids: int = 0,
+    num_shards: int = 1,
+    shard: int = 0,
+    unigrams: Sequence[float] = (),
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """As `uniform_candidate_sampler`; classes are as likely as the unigrams, or the file's weights, to the power `distortion`, say."""
+    more = {"vocab_file": vocab_file, "distortion": distortion, "num_reserved_ids": num_reserved_ids, "num_shards": num_shards}
+    more |= {"shard": shard, "unigrams": list(unigrams), "range_max": range_max}
+    return _sampled("FixedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, **more)
+
+
+def all_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+) -> Any:
+    """All classes: what tests put in another sampler's place."""
+    return _sampled("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
+
+
+def compute_accidental_hits(
+    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+) -> tuple[Any, Any, Any]:
+    """(rows, positions among the candidates, lowest float32) of the true classes that were drawn."""
+    first, second = get_seed(seed)
+    seeds = {"seed": first or 0, "seed2": second or 0}
+    op = "ComputeAccidentalHits"
+    found = call(op, name, true_classes=true_classes, sampled_candidates=sampled_candidates, num_true=num_true, **seeds)
+    return tuple(found)

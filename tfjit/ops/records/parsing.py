@@ -1,0 +1,407 @@
+"""Parsing, decoding and encoding of records."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import Shape
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, scalar, unchanged
+from tfjit.ops.core.type_lists import INDEX
+from tfjit.ops.images.image_shapes import mfcc
+
+
+def _decode_csv(c: ShapeContext) -> Shapes:
+    for default in c.inputs[1:]:
+        if default is not None and (len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)):
+            raise fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
+    return [c.inputs[0]] * c.num_outputs
+
+
+def _decode_raw(c: ShapeContext) -> Shapes:
+    return [c.concat(c.inputs[0], (None,))]
+
+
+def _dense_shapes(c: ShapeContext, batch: Shape) -> list[Shape]:
+    return [c.concat(batch, shape.dims_tuple) for shape in c.attr("dense_shapes")]
+
+
+def _parse_example(c: ShapeContext) -> Shapes:
+    batch = c.inputs[0]
+    if c.op == "ParseExample":
+        batch = c.with_rank(0, 1)
+        count = len(c.attr("sparse_types"))
+    else:
+        count = c.attr("num_sparse")
+        batch = c.with_rank_at_most(0, 1)
+    rank = None if batch is None else len(batch) + 1
+    sparse: list[Shape] = [(None, rank)] * count + [(None,)] * count + [(rank,)] * count
+    ragged: list[Shape] = []
+    if c.op == "ParseExampleV2":
+        splits = None if batch is None else () if not batch else (c.add(batch[0], 1),)
+        number = len(c.attr("ragged_value_types"))
+        ragged = [(None,)] * number + [(0,) if splits == () else (None,) if splits is None else splits] * number
+    return [*sparse, *_dense_shapes(c, batch), *ragged]
+
+
+def _parse_single_example(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    count = c.attr("num_sparse")
+    return [*([(None, 1)] * count), *([(None,)] * count), *([(1,)] * count), *_dense_shapes(c, ())]
+
+
+def _padded_raw(c: ShapeContext) -> Shapes:
+    length = int_constant(c, 1)
+    if length is None:
+        return [c.concat(c.inputs[0], (None,))]
+    size = c.attr("out_type").size
+    if length % size:
+        raise fail(f"fixed_length ({length}) must be a multiple of the size of out_type ({size})")
+    return [c.concat(c.inputs[0], (length // size,))]
+
+
+def _image(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    channels = int(c.attr("channels"))
+    if channels < 0:
+        raise fail(f"channels must be non-negative, got {channels}")
+    return [(None, None, channels or None)]
+
+
+def _strings_of_images(c: ShapeContext) -> Shapes:
+    shape = c.with_rank_at_least(0, 3)
+    return [None if shape is None else shape[:-3]]
+
+
+def _wav(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 2)
+    c.with_rank(1, 0)
+    return [()]
+
+
+def _audio(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 0)
+    channels, samples = int(c.attr("desired_channels")), int(c.attr("desired_samples"))
+    if channels < -1 or channels == 0:
+        raise fail(f"channels must be non-negative, got {channels}")
+    if samples < -1:
+        raise fail(f"samples must be non-negative, got {samples}")
+    return [(None if samples == -1 else samples, None if channels == -1 else channels), ()]
+
+
+def _batch_of_sequences(c: ShapeContext) -> int | None:
+    logits, lengths = c.with_rank(0, 3), c.with_rank(1, 1)
+    return c.merge_dim(logits[1], lengths[0])
+
+
+def _greedy(c: ShapeContext) -> Shapes:
+    return [(None, 2), (None,), (2,), (_batch_of_sequences(c), 1)]
+
+
+def _beam_search(c: ShapeContext) -> Shapes:
+    paths = int(c.attr("top_paths"))
+    batch = _batch_of_sequences(c)
+    return [*[(None, 2)] * paths, *[(None,)] * paths, *[(2,)] * paths, (batch, paths)]
+
+
+def _hits(c: ShapeContext) -> Shapes:
+    c.with_rank(0, 2)
+    c.with_rank(1, 1)
+    return [(None,), (None,), (None,)]
+
+
+register_op(
+    "ComputeAccidentalHits",
+    inputs=("true_classes: int64", "sampled_candidates: int64"),
+    outputs=("indices: int32", "ids: int64", "weights: float"),
+    attrs=("num_true: int", "seed: int = 0", "seed2: int = 0"),
+    shape=_hits,
+)
+register_op(
+    "CTCBeamSearchDecoder",
+    inputs=("inputs: T", "sequence_length: int32"),
+    outputs=(
+        "decoded_indices: top_paths * int64",
+        "decoded_values: top_paths * int64",
+        "decoded_shape: top_paths * int64",
+        "log_probability: T",
+    ),
+    attrs=("beam_width: int >= 1", "top_paths: int >= 1", "merge_repeated: bool = true", "T: {float, double} = DT_FLOAT"),
+    shape=_beam_search,
+)
+register_op(
+    "CTCGreedyDecoder",
+    inputs=("inputs: T", "sequence_length: int32"),
+    outputs=("decoded_indices: int64", "decoded_values: int64", "decoded_shape: int64", "log_probability: T"),
+    attrs=("merge_repeated: bool = false", "blank_index: int = -1", "T: {float, double} = DT_FLOAT"),
+    shape=_greedy,
+)
+register_op("DecodeBase64", inputs=("input: string",), outputs=("output: string",), shape=unchanged)
+register_op(
+    "DecodeCompressed", inputs=("bytes: string",), outputs=("output: string",), attrs=("compression_type: string = ''",), shape=unchanged
+)
+register_op(
+    "DecodeCSV",
+    inputs=("records: string", "record_defaults: OUT_TYPE"),
+    outputs=("output: OUT_TYPE",),
+    attrs=(
+        "OUT_TYPE: list({float, double, int32, int64, string}) >= 1",
+        "field_delim: string = ','",
+        "use_quote_delim: bool = true",
+        "na_value: string = ''",
+        "select_cols: list(int) = []",
+    ),
+    shape=_decode_csv,
+)
+register_op("DecodeJSONExample", inputs=("json_examples: string",), outputs=("binary_examples: string",), shape=unchanged)
+register_op(
+    "DecodePaddedRaw",
+    inputs=("input_bytes: string", "fixed_length: int32"),
+    outputs=("output: out_type",),
+    attrs=("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}", "little_endian: bool = true"),
+    shape=_padded_raw,
+)
+register_op(
+    "DecodePng",
+    inputs=("contents: string",),
+    outputs=("image: dtype",),
+    attrs=("channels: int = 0", "dtype: {uint8, uint16} = DT_UINT8"),
+    shape=_image,
+)
+register_op(
+    "DecodeProtoV2",
+    inputs=("bytes: string",),
+    outputs=("sizes: int32", "values: output_types"),
+    attrs=(
+        "message_type: string",
+        "field_names: list(string)",
+        "output_types: list(type) >= 0",
+        "descriptor_source: string = 'local://'",
+        "message_format: string = 'binary'",
+        "sanitize: bool = false",
+    ),
+)
+register_op(
+    "DecodeRaw",
+    inputs=("bytes: string",),
+    outputs=("output: out_type",),
+    attrs=(
+        ("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16}"),
+        "little_endian: bool = true",
+    ),
+    shape=_decode_raw,
+)
+register_op(
+    "DecodeWav",
+    inputs=("contents: string",),
+    outputs=("audio: float", "sample_rate: int32"),
+    attrs=("desired_channels: int = -1", "desired_samples: int = -1"),
+    shape=_audio,
+)
+register_op("EncodeBase64", inputs=("input: string",), outputs=("output: string",), attrs=("pad: bool = false",), shape=unchanged)
+register_op(
+    "EncodePng",
+    inputs=("image: T",),
+    outputs=("contents: string",),
+    attrs=("compression: int = -1", "T: {uint8, uint16} = DT_UINT8"),
+    shape=_strings_of_images,
+)
+register_op(
+    "EncodeProto",
+    inputs=("sizes: int32", "values: Tinput_types"),
+    outputs=("bytes: string",),
+    attrs=("field_names: list(string)", "message_type: string", "descriptor_source: string = 'local://'", "Tinput_types: list(type) >= 1"),
+)
+register_op("EncodeWav", inputs=("audio: float", "sample_rate: int32"), outputs=("contents: string",), shape=_wav)
+register_op(
+    "Mfcc",
+    inputs=("spectrogram: float", "sample_rate: int32"),
+    outputs=("output: float",),
+    attrs=(
+        "upper_frequency_limit: float = 4000.0",
+        "lower_frequency_limit: float = 20.0",
+        "filterbank_channel_count: int = 40",
+        "dct_coefficient_count: int = 13",
+    ),
+    shape=mfcc,
+)
+register_op(
+    "ParseExample",
+    inputs=(
+        "serialized: string",
+        "names: string",
+        "sparse_keys: Nsparse * string",
+        "dense_keys: Ndense * string",
+        "dense_defaults: Tdense",
+    ),
+    outputs=("sparse_indices: Nsparse * int64", "sparse_values: sparse_types", "sparse_shapes: Nsparse * int64", "dense_values: Tdense"),
+    attrs=(
+        "Nsparse: int >= 0",
+        "Ndense: int >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "Tdense: list({float, int64, string}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+    shape=_parse_example,
+)
+register_op(
+    "ParseExampleV2",
+    inputs=(
+        "serialized: string",
+        "names: string",
+        "sparse_keys: string",
+        "dense_keys: string",
+        "ragged_keys: string",
+        "dense_defaults: Tdense",
+    ),
+    outputs=(
+        "sparse_indices: num_sparse * int64",
+        "sparse_values: sparse_types",
+        "sparse_shapes: num_sparse * int64",
+        "dense_values: Tdense",
+        "ragged_values: ragged_value_types",
+        "ragged_row_splits: ragged_split_types",
+    ),
+    attrs=(
+        "Tdense: list({float, int64, string}) >= 0",
+        "num_sparse: int >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "ragged_value_types: list({float, int64, string}) >= 0",
+        f"ragged_split_types: list({INDEX}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+    shape=_parse_example,
+)
+register_op(
+    "ParseSequenceExample",
+    inputs=("serialized: string", "debug_name: string", "context_dense_defaults: Tcontext_dense"),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+        "feature_list_dense_lengths: Nfeature_list_dense * int64",
+    ),
+    attrs=(
+        "feature_list_dense_missing_assumed_empty: list(string) >= 0",
+        "context_sparse_keys: list(string) >= 0",
+        "context_dense_keys: list(string) >= 0",
+        "feature_list_sparse_keys: list(string) >= 0",
+        "feature_list_dense_keys: list(string) >= 0",
+        "Ncontext_sparse: int >= 0 = 0",
+        "Ncontext_dense: int >= 0 = 0",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op(
+    "ParseSequenceExampleV2",
+    inputs=(
+        "serialized: string",
+        "debug_name: string",
+        "context_sparse_keys: string",
+        "context_dense_keys: string",
+        "context_ragged_keys: string",
+        "feature_list_sparse_keys: string",
+        "feature_list_dense_keys: string",
+        "feature_list_ragged_keys: string",
+        "feature_list_dense_missing_assumed_empty: bool",
+        "context_dense_defaults: Tcontext_dense",
+    ),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "context_ragged_values: context_ragged_value_types",
+        "context_ragged_row_splits: context_ragged_split_types",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+        "feature_list_dense_lengths: Nfeature_list_dense * int64",
+        "feature_list_ragged_values: feature_list_ragged_value_types",
+        "feature_list_ragged_outer_splits: feature_list_ragged_split_types",
+        "feature_list_ragged_inner_splits: feature_list_ragged_split_types",
+    ),
+    attrs=(
+        "Ncontext_sparse: int >= 0 = 0",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "context_ragged_value_types: list({float, int64, string}) >= 0 = []",
+        f"context_ragged_split_types: list({INDEX}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_ragged_value_types: list({float, int64, string}) >= 0 = []",
+        f"feature_list_ragged_split_types: list({INDEX}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op(
+    "ParseSingleExample",
+    inputs=("serialized: string", "dense_defaults: Tdense"),
+    outputs=(
+        "sparse_indices: num_sparse * int64",
+        "sparse_values: sparse_types",
+        "sparse_shapes: num_sparse * int64",
+        "dense_values: Tdense",
+    ),
+    attrs=(
+        "num_sparse: int >= 0",
+        "sparse_keys: list(string) >= 0",
+        "dense_keys: list(string) >= 0",
+        "sparse_types: list({float, int64, string}) >= 0",
+        "Tdense: list({float, int64, string}) >= 0",
+        "dense_shapes: list(shape) >= 0",
+    ),
+    shape=_parse_single_example,
+)
+register_op(
+    "ParseSingleSequenceExample",
+    inputs=(
+        "serialized: string",
+        "feature_list_dense_missing_assumed_empty: string",
+        "context_sparse_keys: Ncontext_sparse * string",
+        "context_dense_keys: Ncontext_dense * string",
+        "feature_list_sparse_keys: Nfeature_list_sparse * string",
+        "feature_list_dense_keys: Nfeature_list_dense * string",
+        "context_dense_defaults: Tcontext_dense",
+        "debug_name: string",
+    ),
+    outputs=(
+        "context_sparse_indices: Ncontext_sparse * int64",
+        "context_sparse_values: context_sparse_types",
+        "context_sparse_shapes: Ncontext_sparse * int64",
+        "context_dense_values: Tcontext_dense",
+        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
+        "feature_list_sparse_values: feature_list_sparse_types",
+        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
+        "feature_list_dense_values: feature_list_dense_types",
+    ),
+    attrs=(
+        "Ncontext_sparse: int >= 0 = 0",
+        "Ncontext_dense: int >= 0 = 0",
+        "Nfeature_list_sparse: int >= 0 = 0",
+        "Nfeature_list_dense: int >= 0 = 0",
+        "context_sparse_types: list({float, int64, string}) >= 0 = []",
+        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
+        "context_dense_shapes: list(shape) >= 0 = []",
+        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
+        "feature_list_dense_shapes: list(shape) >= 0 = []",
+    ),
+)
+register_op("ParseTensor", inputs=("serialized: string",), outputs=("output: out_type",), attrs=("out_type: type",))
+register_op("SerializeTensor", inputs=("tensor: T",), outputs=("serialized: string",), attrs=("T: type",), shape=scalar)

@@ -1,0 +1,350 @@
+"""Sparse tensors."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, same_as_input, scalar
+from tfjit.ops.core.type_lists import INDEX
+from tfjit.ops.sparse import sparse_shapes as shapes
+
+
+def vector(c: ShapeContext) -> Shapes:
+    """A vector of unknown length."""
+    return [(None,)]
+
+
+def three(c: ShapeContext) -> Shapes:
+    """Indices, values and dense shape as three strings."""
+    c.with_rank(0, 2)
+    c.with_rank(1, 1)
+    c.with_rank(2, 1)
+    return [(3,)]
+
+
+def rows_of_three(c: ShapeContext) -> Shapes:
+    """As `three`, a row each."""
+    c.with_rank(0, 2)
+    c.with_rank(1, 1)
+    c.with_rank(2, 1)
+    return [(None, 3)]
+
+
+register_op(
+    "AddManySparseToTensorsMap",
+    inputs=("sparse_indices: int64", "sparse_values: T", "sparse_shape: int64"),
+    outputs=("sparse_handles: int64",),
+    attrs=("T: type", "container: string = ''", "shared_name: string = ''"),
+    stateful=True,
+    shape=vector,
+)
+register_op(
+    "AddSparseToTensorsMap",
+    inputs=("sparse_indices: int64", "sparse_values: T", "sparse_shape: int64"),
+    outputs=("sparse_handle: int64",),
+    attrs=("T: type", "container: string = ''", "shared_name: string = ''"),
+    stateful=True,
+    shape=scalar,
+)
+register_op(
+    "DenseCountSparseOutput",
+    inputs=("values: T", "weights: output_type"),
+    outputs=("output_indices: int64", "output_values: output_type", "output_dense_shape: int64"),
+    attrs=(
+        f"T: {INDEX}",
+        "minlength: int >= -1 = -1",
+        "maxlength: int >= -1 = -1",
+        "binary_output: bool",
+        "output_type: {int32, int64, float, double}",
+    ),
+)
+register_op(
+    "DenseToDenseSetOperation",
+    inputs=("set1: T", "set2: T"),
+    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
+    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    shape=shapes.set_operation,
+)
+register_op(
+    "DenseToSparseSetOperation",
+    inputs=("set1: T", "set2_indices: int64", "set2_values: T", "set2_shape: int64"),
+    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
+    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    shape=shapes.set_operation,
+)
+register_op(
+    "DeserializeManySparse",
+    inputs=("serialized_sparse: string",),
+    outputs=("sparse_indices: int64", "sparse_values: dtype", "sparse_shape: int64"),
+    attrs=("dtype: type",),
+    shape=shapes.any_sparse,
+)
+register_op(
+    "DeserializeSparse",
+    inputs=("serialized_sparse: Tserialized",),
+    outputs=("sparse_indices: int64", "sparse_values: dtype", "sparse_shape: int64"),
+    attrs=("dtype: type", "Tserialized: {string, variant} = DT_STRING"),
+)
+register_op(
+    "SerializeManySparse",
+    inputs=("sparse_indices: int64", "sparse_values: T", "sparse_shape: int64"),
+    outputs=("serialized_sparse: out_type",),
+    attrs=("T: type", "out_type: {string, variant} = DT_STRING"),
+    shape=rows_of_three,
+)
+register_op(
+    "SerializeSparse",
+    inputs=("sparse_indices: int64", "sparse_values: T", "sparse_shape: int64"),
+    outputs=("serialized_sparse: out_type",),
+    attrs=("T: type", "out_type: {string, variant} = DT_STRING"),
+    shape=three,
+)
+register_op(
+    "SetSize",
+    inputs=("set_indices: int64", "set_values: T", "set_shape: int64"),
+    outputs=("size: int32",),
+    attrs=("validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+)
+register_op(
+    "SparseAdd",
+    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64", "thresh: Treal"),
+    outputs=("sum_indices: int64", "sum_values: T", "sum_shape: int64"),
+    attrs=("T: numbertype", "Treal: realnumbertype"),
+    shape=shapes.added,
+)
+register_op(
+    "SparseAddGrad",
+    inputs=("backprop_val_grad: T", "a_indices: int64", "b_indices: int64", "sum_indices: int64"),
+    outputs=("a_val_grad: T", "b_val_grad: T"),
+    attrs=("T: numbertype",),
+    shape=shapes.sum_gradient,
+)
+register_op(
+    "SparseBincount",
+    inputs=("indices: int64", "values: Tidx", "dense_shape: int64", "size: Tidx", "weights: T"),
+    outputs=("output: T",),
+    attrs=(f"Tidx: {INDEX}", "T: {int32, int64, float, double}", "binary_output: bool = false"),
+)
+register_op(
+    "SparseConcat",
+    inputs=("indices: N * int64", "values: N * T", "shapes: N * int64"),
+    outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
+    attrs=("concat_dim: int", "N: int >= 2", "T: type"),
+    shape=shapes.concatenated,
+)
+register_op(
+    "SparseCountSparseOutput",
+    inputs=("indices: int64", "values: T", "dense_shape: int64", "weights: output_type"),
+    outputs=("output_indices: int64", "output_values: output_type", "output_dense_shape: int64"),
+    attrs=(
+        f"T: {INDEX}",
+        "minlength: int >= -1 = -1",
+        "maxlength: int >= -1 = -1",
+        "binary_output: bool",
+        "output_type: {int32, int64, float, double}",
+    ),
+)
+register_op(
+    "SparseCross",
+    inputs=("indices: N * int64", "values: sparse_types", "shapes: N * int64", "dense_inputs: dense_types"),
+    outputs=("output_indices: int64", "output_values: out_type", "output_shape: int64"),
+    attrs=(
+        "N: int >= 0",
+        "hashed_output: bool",
+        "num_buckets: int >= 0",
+        "hash_key: int",
+        "sparse_types: list({int64, string}) >= 0",
+        "dense_types: list({int64, string}) >= 0",
+        "out_type: {int64, string}",
+        "internal_type: {int64, string}",
+    ),
+    shape=shapes.sparse_matrix,
+)
+register_op(
+    "SparseCrossHashed",
+    inputs=(
+        "indices: N * int64",
+        "values: sparse_types",
+        "shapes: N * int64",
+        "dense_inputs: dense_types",
+        "num_buckets: int64",
+        "strong_hash: bool",
+        "salt: int64",
+    ),
+    outputs=("output_indices: int64", "output_values: int64", "output_shape: int64"),
+    attrs=("N: int >= 0", "sparse_types: list({int64, string}) >= 0", "dense_types: list({int64, string}) >= 0"),
+    shape=shapes.sparse_matrix,
+)
+register_op(
+    "SparseCrossV2",
+    inputs=("indices: N * int64", "values: sparse_types", "shapes: N * int64", "dense_inputs: dense_types", "sep: string"),
+    outputs=("output_indices: int64", "output_values: string", "output_shape: int64"),
+    attrs=("N: int >= 0", "sparse_types: list({int64, string}) >= 0", "dense_types: list({int64, string}) >= 0"),
+    shape=shapes.sparse_matrix,
+)
+register_op(
+    "SparseDenseCwiseAdd",
+    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype",),
+    shape=shapes.values_alone,
+)
+register_op(
+    "SparseDenseCwiseDiv",
+    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype",),
+    shape=shapes.values_alone,
+)
+register_op(
+    "SparseDenseCwiseMul",
+    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64", "dense: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype",),
+    shape=shapes.values_alone,
+)
+register_op(
+    "SparseFillEmptyRows",
+    inputs=("indices: int64", "values: T", "dense_shape: int64", "default_value: T"),
+    outputs=("output_indices: int64", "output_values: T", "empty_row_indicator: bool", "reverse_index_map: int64"),
+    attrs=("T: type",),
+    shape=shapes.filled,
+)
+register_op(
+    "SparseFillEmptyRowsGrad",
+    inputs=("reverse_index_map: int64", "grad_values: T"),
+    outputs=("d_values: T", "d_default_value: T"),
+    attrs=("T: type",),
+    shape=shapes.fill_gradient,
+)
+register_op(
+    "SparseMatMul",
+    inputs=("a: Ta", "b: Tb"),
+    outputs=("product: float",),
+    attrs=(
+        "transpose_a: bool = false",
+        "transpose_b: bool = false",
+        "a_is_sparse: bool = false",
+        "b_is_sparse: bool = false",
+        "Ta: {float, bfloat16} = DT_FLOAT",
+        "Tb: {float, bfloat16} = DT_FLOAT",
+    ),
+    shape=shapes.product_of_dense,
+)
+register_op(
+    "SparseReduceMax",
+    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    outputs=("output: T",),
+    attrs=("keep_dims: bool = false", "T: realnumbertype"),
+    shape=shapes.reduced,
+)
+register_op(
+    "SparseReduceMaxSparse",
+    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
+    attrs=("keep_dims: bool = false", "T: realnumbertype"),
+)
+register_op(
+    "SparseReduceSum",
+    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    outputs=("output: T",),
+    attrs=("keep_dims: bool = false", "T: numbertype"),
+    shape=shapes.reduced,
+)
+register_op(
+    "SparseReduceSumSparse",
+    inputs=("input_indices: int64", "input_values: T", "input_shape: int64", "reduction_axes: int32"),
+    outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
+    attrs=("keep_dims: bool = false", "T: numbertype"),
+)
+register_op(
+    "SparseReorder",
+    inputs=("input_indices: int64", "input_values: T", "input_shape: int64"),
+    outputs=("output_indices: int64", "output_values: T"),
+    attrs=("T: type",),
+    shape=shapes.reordered,
+)
+register_op(
+    "SparseReshape",
+    inputs=("input_indices: int64", "input_shape: int64", "new_shape: int64"),
+    outputs=("output_indices: int64", "output_shape: int64"),
+    shape=shapes.reshaped,
+)
+register_op(
+    "SparseSlice",
+    inputs=("indices: int64", "values: T", "shape: int64", "start: int64", "size: int64"),
+    outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
+    attrs=("T: type",),
+    shape=shapes.sliced,
+)
+register_op(
+    "SparseSliceGrad",
+    inputs=("backprop_val_grad: T", "input_indices: int64", "input_start: int64", "output_indices: int64"),
+    outputs=("val_grad: T",),
+    attrs=("T: numbertype",),
+    shape=shapes.slice_gradient,
+)
+register_op(
+    "SparseSoftmax",
+    inputs=("sp_indices: int64", "sp_values: T", "sp_shape: int64"),
+    outputs=("output: T",),
+    attrs=("T: {half, float, double}",),
+    shape=shapes.softmax,
+)
+register_op(
+    "SparseSparseMaximum",
+    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64"),
+    outputs=("output_indices: int64", "output_values: T"),
+    attrs=("T: realnumbertype",),
+    shape=shapes.extremes,
+)
+register_op(
+    "SparseSparseMinimum",
+    inputs=("a_indices: int64", "a_values: T", "a_shape: int64", "b_indices: int64", "b_values: T", "b_shape: int64"),
+    outputs=("output_indices: int64", "output_values: T"),
+    attrs=("T: numbertype",),
+    shape=shapes.extremes,
+)
+register_op(
+    "SparseSplit",
+    inputs=("split_dim: int64", "indices: int64", "values: T", "shape: int64"),
+    outputs=("output_indices: num_split * int64", "output_values: num_split * T", "output_shape: num_split * int64"),
+    attrs=("num_split: int >= 1", "T: type"),
+    shape=shapes.split,
+)
+register_op(
+    "SparseTensorDenseAdd",
+    inputs=("a_indices: Tindices", "a_values: T", "a_shape: Tindices", "b: T"),
+    outputs=("output: T",),
+    attrs=("T: numbertype", f"Tindices: {INDEX}"),
+    shape=same_as_input(3),
+)
+register_op(
+    "SparseTensorDenseMatMul",
+    inputs=("a_indices: Tindices", "a_values: T", "a_shape: int64", "b: T"),
+    outputs=("product: T",),
+    attrs=("T: type", f"Tindices: {INDEX} = DT_INT64", "adjoint_a: bool = false", "adjoint_b: bool = false"),
+    shape=shapes.dense_product,
+)
+register_op(
+    "SparseToDense",
+    inputs=("sparse_indices: Tindices", "output_shape: Tindices", "sparse_values: T", "default_value: T"),
+    outputs=("dense: T",),
+    attrs=("validate_indices: bool = true", "T: type", f"Tindices: {INDEX}"),
+    shape=shapes.to_dense,
+)
+register_op(
+    "SparseToSparseSetOperation",
+    inputs=("set1_indices: int64", "set1_values: T", "set1_shape: int64", "set2_indices: int64", "set2_values: T", "set2_shape: int64"),
+    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
+    attrs=("set_operation: string", "validate_indices: bool = true", "T: {int8, int16, int32, int64, uint8, uint16, string}"),
+    shape=shapes.set_operation,
+)
+register_op(
+    "TakeManySparseFromTensorsMap",
+    inputs=("sparse_handles: int64",),
+    outputs=("sparse_indices: int64", "sparse_values: dtype", "sparse_shape: int64"),
+    attrs=("dtype: type", "container: string = ''", "shared_name: string = ''"),
+    stateful=True,
+    shape=shapes.any_sparse,
+)

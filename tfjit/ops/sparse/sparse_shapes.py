@@ -1,0 +1,189 @@
+"""Shape rules of sparse tensors: indices [n, rank], values [n], dense shape [rank]."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import Shape
+from tfjit.ops.core.shape_rules import Rule, Shapes, int_constant, int_list_constant
+
+
+def sparse_of_rank(rank: int | None, count: int | None = None) -> list[Shape]:
+    """A sparse tensor of `count` values."""
+    return [(count, rank), (count,), (rank,)]
+
+
+def any_sparse(c: ShapeContext) -> Shapes:
+    """One sparse tensor, of which nothing is known."""
+    return sparse_of_rank(None)
+
+
+def sparse_matrix(c: ShapeContext) -> Shapes:
+    """One sparse matrix."""
+    return sparse_of_rank(2)
+
+
+def rank_of_shape_input(index: int) -> Rule:
+    """One sparse tensor, of the rank that input `index`, a dense shape, has."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return sparse_of_rank(c.with_rank(index, 1)[0])
+
+    return rule
+
+
+def values_alone(c: ShapeContext) -> Shapes:
+    """A value for each row of the indices, the first input."""
+    return [(c.with_rank(0, 2)[0],)]
+
+
+def values_of_input(index: int) -> Rule:
+    """The shape of a vector of values."""
+
+    def rule(c: ShapeContext) -> Shapes:
+        return [c.with_rank(index, 1)]
+
+    return rule
+
+
+def to_dense(c: ShapeContext) -> Shapes:
+    """SparseToDense"""
+    return [c.constant_as_shape(1)]
+
+
+def reordered(c: ShapeContext) -> Shapes:
+    """SparseReorder"""
+    indices, values = c.with_rank(0, 2), c.with_rank(1, 1)
+    c.with_rank(2, 1)
+    return [indices, values]
+
+
+def reshaped(c: ShapeContext) -> Shapes:
+    """SparseReshape"""
+    indices = c.with_rank(0, 2)
+    c.with_rank(1, 1)
+    wanted = c.with_rank(2, 1)
+    return [(indices[0], wanted[0]), wanted]
+
+
+def concatenated(c: ShapeContext) -> Shapes:
+    """SparseConcat"""
+    n = int(c.attr("N"))
+    rows: int | None = 0
+    rank: int | None = None
+    for i in range(n):
+        indices = c.with_rank(i, 2)
+        values = c.with_rank(n + i, 1)
+        own = c.merge_dim(indices[0], values[0])
+        rows = None if rows is None or own is None else rows + own
+        rank = c.merge_dim(rank, c.merge_dim(indices[1], c.with_rank(2 * n + i, 1)[0]))
+    return sparse_of_rank(rank, rows)
+
+
+def split(c: ShapeContext) -> Shapes:
+    """SparseSplit"""
+    n = int(c.attr("num_split"))
+    shape = c.inputs[3]
+    rank = None if shape is None else c.with_rank(3, 1)[0]
+    return [(None, rank)] * n + [(None,)] * n + [shape] * n
+
+
+def sliced(c: ShapeContext) -> Shapes:
+    """SparseSlice"""
+    shape = c.inputs[2]
+    return [(None, None if shape is None else c.with_rank(2, 1)[0]), (None,), shape]
+
+
+def slice_gradient(c: ShapeContext) -> Shapes:
+    """SparseSliceGrad"""
+    return [(c.with_rank(1, 2)[0],)]
+
+
+def filled(c: ShapeContext) -> Shapes:
+    """SparseFillEmptyRows"""
+    indices, values, shape = c.with_rank(0, 2), c.with_rank(1, 1), c.with_rank(2, 1)
+    count = c.merge_dim(indices[0], values[0])
+    c.merge_dim(indices[1], shape[0])
+    c.with_rank(3, 0)
+    known = c.constant_as_shape(2)
+    return [(None, shape[0]), (None,), (known[0] if known else None,), (count,)]
+
+
+def ragged_filled(c: ShapeContext) -> Shapes:
+    """RaggedFillEmptyRows"""
+    rows, values = c.with_rank(0, 1), c.with_rank(1, 1)
+    c.with_rank(2, 0)
+    c.with_rank(3, 0)
+    return [(None,), (None,), (int_constant(c, 2),), (c.merge_dim(rows[0], values[0]),)]
+
+
+def fill_gradient(c: ShapeContext) -> Shapes:
+    """SparseFillEmptyRowsGrad"""
+    place = c.with_rank(0, 1)
+    c.with_rank(1, 1)
+    return [place, ()]
+
+
+def dense_product(c: ShapeContext) -> Shapes:
+    """SparseTensorDenseMatMul"""
+    indices, values = c.with_rank(0, 2), c.with_rank(1, 1)
+    c.merge_dim(indices[0], values[0])
+    c.with_rank(2, 1)
+    left, right = c.constant_as_shape(2), c.with_rank(3, 2)
+    left = c.with_rank(left, 2)
+    rows, inner = (left[1], left[0]) if c.attr("adjoint_a") else (left[0], left[1])
+    depth, columns = (right[1], right[0]) if c.attr("adjoint_b") else (right[0], right[1])
+    c.merge_dim(inner, depth)
+    return [(rows, columns)]
+
+
+def added(c: ShapeContext) -> Shapes:
+    """SparseAdd"""
+    return sparse_of_rank(c.with_rank(2, 1)[0])
+
+
+def sum_gradient(c: ShapeContext) -> Shapes:
+    """SparseAddGrad"""
+    return [(c.with_rank(1, 2)[0],), (c.with_rank(2, 2)[0],)]
+
+
+def extremes(c: ShapeContext) -> Shapes:
+    """SparseSparseMaximum, SparseSparseMinimum"""
+    return [(None, None), (None,)]
+
+
+def reduced(c: ShapeContext) -> Shapes:
+    """SparseReduceSum, SparseReduceMax"""
+    shape, axes = c.constant_as_shape(2), int_list_constant(c, 3)
+    if c.constant(2) is None or shape is None or axes is None:
+        return [None]
+    gone = {axis % len(shape) for axis in axes if -len(shape) <= axis < len(shape)}
+    if c.attr("keep_dims"):
+        return [tuple(1 if d in gone else size for d, size in enumerate(shape))]
+    return [tuple(size for d, size in enumerate(shape) if d not in gone)]
+
+
+def softmax(c: ShapeContext) -> Shapes:
+    """SparseSoftmax"""
+    c.with_rank(0, 2)
+    values = c.with_rank(1, 1)
+    c.with_rank(2, 1)
+    return [values]
+
+
+def product_of_dense(c: ShapeContext) -> Shapes:
+    """SparseMatMul"""
+    a, b = c.with_rank(0, 2), c.with_rank(1, 2)
+    rows, inner = (a[1], a[0]) if c.attr("transpose_a") else (a[0], a[1])
+    depth, columns = (b[1], b[0]) if c.attr("transpose_b") else (b[0], b[1])
+    c.merge_dim(inner, depth)
+    return [(rows, columns)]
+
+
+def set_operation(c: ShapeContext) -> Shapes:
+    """Sets of the last dimension: the rank is that of either operand."""
+    ranks = {
+        "DenseToDenseSetOperation": lambda: (c.rank(c.inputs[0]), c.rank(c.inputs[1])),
+        "DenseToSparseSetOperation": lambda: (c.rank(c.inputs[0]), c.with_rank(3, 1)[0]),
+        "SparseToSparseSetOperation": lambda: (c.with_rank(2, 1)[0], c.with_rank(5, 1)[0]),
+    }[c.op]()
+    return sparse_of_rank(next((rank for rank in ranks if rank is not None), None))

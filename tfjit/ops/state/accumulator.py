@@ -1,0 +1,79 @@
+"""Accumulators of gradients (synchronous replicas)."""
+
+from __future__ import annotations
+
+from tfjit.ops.core.declare import register_op
+
+register_op(
+    "AccumulatorApplyGradient", inputs=("handle: Ref(string)", "local_step: int64", "gradient: dtype"), attrs=("dtype: numbertype",)
+)
+register_op("AccumulatorNumAccumulated", inputs=("handle: Ref(string)",), outputs=("num_accumulated: int32",))
+register_op("AccumulatorSetGlobalStep", inputs=("handle: Ref(string)", "new_global_step: int64"))
+register_op(
+    "AccumulatorTakeGradient",
+    inputs=("handle: Ref(string)", "num_required: int32"),
+    outputs=("average: dtype",),
+    attrs=("dtype: numbertype",),
+)
+register_op(
+    "ConditionalAccumulator",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "dtype: numbertype",
+        "shape: shape",
+        "container: string = ''",
+        "shared_name: string = ''",
+        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
+    ),
+    stateful=True,
+)
+register_op(
+    "ResourceAccumulatorApplyGradient",
+    inputs=("handle: resource", "local_step: int64", "gradient: dtype"),
+    attrs=("dtype: numbertype",),
+    stateful=True,
+)
+register_op("ResourceAccumulatorNumAccumulated", inputs=("handle: resource",), outputs=("num_accumulated: int32",), stateful=True)
+register_op("ResourceAccumulatorSetGlobalStep", inputs=("handle: resource", "new_global_step: int64"), stateful=True)
+register_op(
+    "ResourceAccumulatorTakeGradient",
+    inputs=("handle: resource", "num_required: int32"),
+    outputs=("average: dtype",),
+    attrs=("dtype: numbertype",),
+    stateful=True,
+)
+register_op(
+    "ResourceConditionalAccumulator",
+    outputs=("handle: resource",),
+    attrs=(
+        "dtype: numbertype",
+        "shape: shape",
+        "container: string = ''",
+        "shared_name: string = ''",
+        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
+    ),
+    stateful=True,
+)
+register_op(
+    "SparseAccumulatorApplyGradient",
+    inputs=("handle: Ref(string)", "local_step: int64", "gradient_indices: int64", "gradient_values: dtype", "gradient_shape: int64"),
+    attrs=("dtype: numbertype", "has_known_shape: bool"),
+)
+register_op(
+    "SparseAccumulatorTakeGradient",
+    inputs=("handle: Ref(string)", "num_required: int32"),
+    outputs=("indices: int64", "values: dtype", "shape: int64"),
+    attrs=("dtype: numbertype",),
+)
+register_op(
+    "SparseConditionalAccumulator",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "dtype: numbertype",
+        "shape: shape",
+        "container: string = ''",
+        "shared_name: string = ''",
+        "reduction_type: {'MEAN', 'SUM'} = 'MEAN'",
+    ),
+    stateful=True,
+)

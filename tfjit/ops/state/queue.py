@@ -1,0 +1,228 @@
+"""Queues, barriers."""
+
+from __future__ import annotations
+
+from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import handle_to_scalar, nothing, scalar, unchanged, unknown, vector_of_two
+
+register_op(
+    "Barrier",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=vector_of_two,
+)
+register_op("BarrierClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
+register_op("BarrierIncompleteSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op(
+    "BarrierInsertMany",
+    inputs=("handle: Ref(string)", "keys: string", "values: T"),
+    attrs=("T: type", "component_index: int"),
+    shape=nothing,
+)
+register_op("BarrierReadySize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op(
+    "BarrierTakeMany",
+    inputs=("handle: Ref(string)", "num_elements: int32"),
+    outputs=("indices: int64", "keys: string", "values: component_types"),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "allow_small_batch: bool = false",
+        "wait_for_incomplete: bool = false",
+        "timeout_ms: int = -1",
+    ),
+    shape=unknown,
+)
+register_op(
+    "FIFOQueue",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=vector_of_two,
+)
+register_op(
+    "FIFOQueueV2",
+    outputs=("handle: resource",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=scalar,
+)
+register_op(
+    "PaddingFIFOQueue",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=vector_of_two,
+)
+register_op(
+    "PaddingFIFOQueueV2",
+    outputs=("handle: resource",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=scalar,
+)
+register_op(
+    "PriorityQueue",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "component_types: list(type) >= 0 = []",
+        "shapes: list(shape) >= 0",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=vector_of_two,
+)
+register_op(
+    "PriorityQueueV2",
+    outputs=("handle: resource",),
+    attrs=(
+        "component_types: list(type) >= 0 = []",
+        "shapes: list(shape) >= 0",
+        "capacity: int = -1",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=scalar,
+)
+register_op("QueueClose", inputs=("handle: Ref(string)",), attrs=("cancel_pending_enqueues: bool = false",), shape=nothing)
+register_op("QueueCloseV2", inputs=("handle: resource",), attrs=("cancel_pending_enqueues: bool = false",), stateful=True, shape=nothing)
+register_op(
+    "QueueDequeue",
+    inputs=("handle: Ref(string)",),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
+)
+register_op(
+    "QueueDequeueMany",
+    inputs=("handle: Ref(string)", "n: int32"),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
+)
+register_op(
+    "QueueDequeueManyV2",
+    inputs=("handle: resource", "n: int32"),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "QueueDequeueUpTo",
+    inputs=("handle: Ref(string)", "n: int32"),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=unknown,
+)
+register_op(
+    "QueueDequeueUpToV2",
+    inputs=("handle: resource", "n: int32"),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "QueueDequeueV2",
+    inputs=("handle: resource",),
+    outputs=("components: component_types",),
+    attrs=("component_types: list(type) >= 1", "timeout_ms: int = -1"),
+    stateful=True,
+    shape=unknown,
+)
+register_op(
+    "QueueEnqueue",
+    inputs=("handle: Ref(string)", "components: Tcomponents"),
+    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=nothing,
+)
+register_op(
+    "QueueEnqueueMany",
+    inputs=("handle: Ref(string)", "components: Tcomponents"),
+    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    shape=nothing,
+)
+register_op(
+    "QueueEnqueueManyV2",
+    inputs=("handle: resource", "components: Tcomponents"),
+    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    stateful=True,
+    shape=nothing,
+)
+register_op(
+    "QueueEnqueueV2",
+    inputs=("handle: resource", "components: Tcomponents"),
+    attrs=("Tcomponents: list(type) >= 1", "timeout_ms: int = -1"),
+    stateful=True,
+    shape=nothing,
+)
+register_op("QueueIsClosed", inputs=("handle: Ref(string)",), outputs=("is_closed: bool",), shape=handle_to_scalar)
+register_op("QueueIsClosedV2", inputs=("handle: resource",), outputs=("is_closed: bool",), stateful=True, shape=scalar)
+register_op("QueueSize", inputs=("handle: Ref(string)",), outputs=("size: int32",), shape=handle_to_scalar)
+register_op("QueueSizeV2", inputs=("handle: resource",), outputs=("size: int32",), stateful=True, shape=unchanged)
+register_op(
+    "RandomShuffleQueue",
+    outputs=("handle: Ref(string)",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "min_after_dequeue: int = 0",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=vector_of_two,
+)
+register_op(
+    "RandomShuffleQueueV2",
+    outputs=("handle: resource",),
+    attrs=(
+        "component_types: list(type) >= 1",
+        "shapes: list(shape) >= 0 = []",
+        "capacity: int = -1",
+        "min_after_dequeue: int = 0",
+        "seed: int = 0",
+        "seed2: int = 0",
+        "container: string = ''",
+        "shared_name: string = ''",
+    ),
+    stateful=True,
+    shape=scalar,
+)

@@ -1,0 +1,480 @@
+"""One node in the dataflow executor: how its values come about, whatever their shapes turn out to be."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors, settings
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import format_shape
+from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state, find_native, find_reference
+from tfjit.runtime.host.device import Device
+from tfjit.runtime.host.fork_safety import release_lock
+from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
+from tfjit.runtime.kernel_api.kernel_errors import at_node
+from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
+from tfjit.runtime.kernel_api.op_kernel import DEAD, NO_VALUE, Done, OpContext, RuntimeKernel, StepContext, find_runtime_kernel
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, native_call
+from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
+from tfjit.runtime.step.dumps import dump_kernels
+from tfjit.runtime.step.loop_osr import run_loop
+from tfjit.runtime.step.step import Step, StepEnvironment
+
+if TYPE_CHECKING:
+    from tfjit.kernels.jit.store import KernelStore
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+
+_MAX_SHAPES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerEnvironment:
+    """What runners need of the session. store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*."""
+
+    session: SessionState
+    step_environment: Callable[[str], StepEnvironment]
+    store: KernelStore | None
+    settings: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+class NodeRunner(ABC):
+    """Computes one node. blocking: use `start`, which never waits, instead of `run`."""
+
+    blocking = False
+
+    @abstractmethod
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        """The node's outputs by slot."""
+
+    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+        """Begin; `done(outputs or exception)` is called once, from any thread."""
+        raise NotImplementedError
+
+    def after_fork(self) -> None:  # noqa: B027  most have nothing to put in order
+        """Put things in order in a forked child."""
+
+
+class _Arg(NodeRunner):
+    def __init__(self, node: Node) -> None:
+        self._index = node.attrs["index"]
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return (context.call_frame[self._index],)
+
+
+class _Retval(NodeRunner):
+    def __init__(self, node: Node, source: str) -> None:
+        self._index = node.attrs["index"]
+        self._is_handle = node.input_dtypes[0].name == "resource"
+        self._source = source  # the node whose value is fetched
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        value = inputs[0]
+        if context.return_values[self._index] is not NO_VALUE:  # it is inside of a loop, and this is a later iteration
+            raise errors.InternalError(None, None, f"Retval[{self._index}] has already been set.")
+        if context.as_arrays:
+            context.return_values[self._index] = self._on_edge(value)
+            return ()
+        if isinstance(value, Variable):
+            try:
+                value = value.initialized_value()
+            except errors.OpError as error:
+                raise at_node(error, self._source) from None
+        context.return_values[self._index] = value
+        return ()
+
+    def _on_edge(self, value: Any) -> Any:
+        """The result of a body as the caller's edge carries it: a handle stays one, an argument goes through."""
+        if isinstance(value, Variable) and not self._is_handle:
+            value = value.initialized_value().copy()
+        return value
+
+
+class _Const(NodeRunner):
+    def __init__(self, value: Any) -> None:
+        self._outputs = (value,)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return self._outputs
+
+
+class _Nothing(NodeRunner):
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return ()
+
+
+class _Pass(NodeRunner):
+    """Identity and its kin. A reference becomes the value where the output is no reference: a copy, unless `shares`."""
+
+    def __init__(self, node: Node, shares: bool) -> None:
+        self._dereference = [not d.is_ref and d.name != "resource" for d in node.output_dtypes]
+        self._shares = shares
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return [
+            self._value(value) if isinstance(value, Variable) and dereference else value
+            for value, dereference in zip(inputs, self._dereference, strict=False)
+        ]
+
+    def _value(self, variable: Variable) -> np.ndarray:
+        value = variable.initialized_value()
+        return value if self._shares else value.copy()
+
+
+class _Switch(NodeRunner):
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return (DEAD, inputs[0]) if _choice(inputs[1]) else (inputs[0], DEAD)
+
+
+class _SwitchN(NodeRunner):
+    """The value goes to the output that the index names, to the last one where there is none of that number."""
+
+    def __init__(self, node: Node) -> None:
+        self._count = len(node.output_dtypes)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        index = int(_choice(inputs[1]))
+        outputs = [DEAD] * self._count
+        outputs[index if 0 <= index < self._count else -1] = inputs[0]
+        return outputs
+
+
+def _choice(value: Any) -> np.ndarray:
+    choice = np.asarray(value)
+    if choice.shape != ():
+        raise errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(choice.shape)}")
+    return choice
+
+
+class _RefSelect(NodeRunner):
+    """One of the references, by index."""
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        index, *references = inputs
+        index = np.asarray(index)
+        if index.shape != ():
+            raise errors.InvalidArgumentError(None, None, f"Index must be a scalar, but it has shape {format_shape(index.shape)}")
+        if not 0 <= int(index) < len(references):
+            raise errors.InvalidArgumentError(None, None, f"Index must be in the range [0, {len(references)}) but got {int(index)}")
+        return (references[int(index)],)
+
+
+class _Runtime(NodeRunner):
+    """A kernel with the session's context, blocking or not."""
+
+    def __init__(self, node: Node, kernel: RuntimeKernel, device: Device, session: SessionState) -> None:
+        self._node = node
+        self._op = node.op if node.op_def is None else node.op_def.name
+        self._kernel = kernel
+        self._device = device
+        self._session = session
+        self.blocking = kernel.blocking
+
+    def _context(self, context: StepContext, frame: str) -> OpContext:
+        node = self._node
+        return OpContext(
+            node.name,
+            self._op,
+            node.attrs,
+            self._device,
+            self._session,
+            context,
+            tuple(node.input_dtypes),
+            tuple(node.output_dtypes),
+            tuple(node.output_shapes),
+            frame,
+        )
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        return self._kernel.compute(self._context(context, frame), inputs)
+
+    def start(self, context: StepContext, inputs: Sequence[Any], frame: str, done: Done, is_dead: bool) -> None:
+        op_context = self._context(context, frame)
+        op_context.is_dead = is_dead
+        self._kernel.compute(op_context, inputs, done)
+
+
+class _Moved(NodeRunner):
+    """A reference kernel over arrays of variants: it moves them about and looks into none."""
+
+    def __init__(self, node: Node, reference: Reference) -> None:
+        self._node = node
+        self._reference = reference
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        node = self._node
+        arrays = [variant_array(v) if d.name == "variant" else v for v, d in zip(inputs, node.input_dtypes, strict=True)]
+        specs = tuple(TensorSpec(d, np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True))
+        outputs = self._reference(NodeSpec(node.name, node.op, node.attrs, specs, (), {}), arrays)
+        return [
+            value[()] if dtype.name == "variant" and isinstance(value, np.ndarray) and value.shape == () else value
+            for value, dtype in zip(outputs, node.output_dtypes, strict=True)
+        ]
+
+
+class _Referenced(NodeRunner):
+    """A reference kernel."""
+
+    def __init__(
+        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+    ) -> None:
+        self._node = node
+        self._reference = reference
+        self._env = env
+        self._device = device
+        self._constants = constants
+        self._make_state = find_initial_state(node.op)
+        self._takes_variable = any(d.is_ref or d is dtypes.resource for d in node.input_dtypes)
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        for value in inputs:
+            if isinstance(value, Variable):
+                break
+        else:
+            return self._with_references(inputs, self._compute(context, inputs))
+        arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+        outputs = self._compute(context, arrays)
+        # updated in place: nothing may keep a view of its buffer
+        outputs = [np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs]
+        return self._with_references(inputs, outputs)
+
+    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+        """The outputs by the reference kernel."""
+        if self._node.op == "_Loop":
+            environment = self._env.step_environment(self._device.name)
+            return run_loop(self._node, self._spec(arrays, ()), environment, context, arrays)
+        if self._reference is None:
+            raise errors.UnimplementedError(None, None, f"op {self._node.op} has compiled code only, and it is not ready")
+        return self._reference(self._spec(arrays, ()), arrays)
+
+    def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
+        """Reference outputs are the variable itself."""
+        if not self._takes_variable:
+            return outputs
+        values = iter(outputs)
+        result = []
+        for dtype in self._node.output_dtypes:
+            value = next(values, None)
+            result.append(inputs[0] if dtype.is_ref else value)
+        return result
+
+    def _spec(self, arrays: Sequence[np.ndarray], outputs: tuple[TensorSpec, ...]) -> NodeSpec:
+        node = self._node
+        in_specs = tuple([TensorSpec(_value_dtype(d, a), np.shape(a)) for a, d in zip(arrays, node.input_dtypes, strict=True)])
+        spec = NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants)
+        if self._make_state is None:
+            return spec
+        make = self._make_state
+        state = self._env.session.node_state(node.name, lambda: make(spec))
+        return NodeSpec(node.name, node.op, node.attrs, in_specs, outputs, self._constants, state)
+
+
+class _Computed(_Referenced):
+    """A reference kernel at first, compiled code for the shapes that come again."""
+
+    def __init__(
+        self, node: Node, reference: Reference | None, env: RunnerEnvironment, device: Device, constants: Mapping[int, np.ndarray]
+    ) -> None:
+        super().__init__(node, reference, env, device, constants)
+        self._native = True  # until its builder refuses
+        self._steps: OrderedDict[tuple[tuple[int, ...], ...], Step | None] = OrderedDict()
+        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # input shapes that the reference has served
+        self._lock = threading.Lock()
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        if self._native:
+            arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+            step = self._step(arrays)
+            if step is not None:
+                computed = step.run([np.asarray(a, order="C") for a in arrays], context)
+                return self._with_references(inputs, [np.asarray(o) for o in computed])
+        return super().run(context, inputs, frame)
+
+    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+        outputs = super()._compute(context, arrays)
+        if self._native and self._as_inferred(outputs):
+            with self._lock:
+                self._checked.add(tuple(a.shape for a in arrays))
+        return outputs
+
+    def after_fork(self) -> None:
+        release_lock(self._lock)
+        for step in self._steps.values():
+            if step is not None:
+                step.after_fork()
+
+    def _as_inferred(self, outputs: Sequence[Any]) -> bool:
+        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and checks nothing."""
+        return all(np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False))
+
+    def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
+        """A step of this one node for these shapes, once its code is compiled."""
+        key = tuple(a.shape for a in arrays)
+        with self._lock:
+            if key in self._steps:
+                found = self._steps[key]
+                if found is not None:
+                    return found
+            if key not in self._checked:
+                return None
+        lowered = self._lowered(arrays)
+        if lowered is None:
+            return None
+        call = lowered.instructions[0].call
+        store = self._env.store
+        if call is None or store is None:
+            self._native = call is not None
+            return None
+        sources = call.sources()
+        if any(store.lookup(source) is None for source in sources):
+            store.request(sources)
+            return None
+        step = Step(lowered, self._env.step_environment(self._device.name), self._node.name)
+        with self._env.settings():
+            self._show(lowered)
+        with self._lock:
+            self._steps[key] = step
+            if len(self._steps) > _MAX_SHAPES:
+                self._steps.popitem(last=False)
+        return step
+
+    def _show(self, lowered: Lowered) -> None:
+        """Dump and log the code of the node where that is wanted."""
+        folder = settings.path("TFJIT_DUMP")
+        if folder is not None:
+            dump_kernels(folder / "nodes", lowered.instructions)
+        titles = dict.fromkeys(source.title for source in lowered.instructions[0].call.sources()) if lowered.instructions[0].call else ()
+        settings.say("kernels", "%s (%s): native %s", self._node.name, self._node.op, "; ".join(titles))
+
+    def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
+        node = self._node
+        shapes = list(node.output_shapes)
+        if any(s is None or any(d is None for d in s) for s in shapes):
+            return None
+        if any(a.dtype == object for a in arrays):
+            return None
+        outputs = tuple(
+            TensorSpec(d.base_dtype, tuple(int(x) for x in s or () if x is not None))
+            for d, s in zip(node.output_dtypes, shapes, strict=True)
+        )
+        spec = self._spec(arrays, outputs)
+        with self._env.settings():
+            call, _ = native_call(spec)
+        values: list[Value] = []
+
+        def value(dtype: Any, shape: tuple[int, ...], storage: Any, **kw: Any) -> Value:
+            made = Value(len(values), dtype.base_dtype, shape, storage, producer=node.name, **kw)
+            values.append(made)
+            return made
+
+        inputs = [
+            value(_value_dtype(d, a), a.shape, "feed", feed=i) for i, (d, a) in enumerate(zip(node.input_dtypes, arrays, strict=True))
+        ]
+        results = [inputs[0] if d.is_ref else value(d, s.shape, "buffer") for d, s in zip(node.output_dtypes, outputs, strict=True)]
+        instruction = Instruction(node, "reference", inputs, results, spec, self._reference, call)
+        fetches = [r for r in results if r.storage == "buffer"]
+        for fetched in fetches:
+            fetched.fetched = True
+        return Lowered([instruction], values, fetches, dict(enumerate(inputs)), len(inputs))
+
+
+def variant_array(value: Any) -> np.ndarray:
+    """A variant as an array of objects, of shape [] where it is a scalar."""
+    if isinstance(value, np.ndarray):
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+def _value_dtype(dtype: DType, value: Any) -> DType:
+    """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
+    return as_dtype(value.dtype) if dtype is dtypes.resource and isinstance(value, np.ndarray) else dtype._base
+
+
+_PASSING: Final = frozenset(
+    {
+        "Identity",
+        "IdentityN",
+        "RefIdentity",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "GuaranteeConst",
+        "Enter",
+        "RefEnter",
+        "Exit",
+        "RefExit",
+        "NextIteration",
+        "RefNextIteration",
+        "LoopCond",
+        "PlaceholderWithDefault",
+    }
+)
+
+
+def _constant(node: Node) -> NodeRunner:
+    value = node.attrs["value"]
+    if isinstance(value, OpaqueTensor):
+        raise errors.UnimplementedError(
+            None,
+            None,
+            f"Const {node.name} is a {value.dtype.name}, which refers to something of another process: make it with an op, or feed it",
+        )
+    return _Const(np.asarray(value))
+
+
+# (partition's graph, node, shares) -> its runner: op types that the executor itself serves
+_OWN: Final[Mapping[str, Callable[[DataflowGraph, Node, bool], NodeRunner]]] = {
+    "_Arg": lambda graph, node, shares: _Arg(node),
+    "_Retval": lambda graph, node, shares: _Retval(node, graph.inputs(node.name)[0][0]),
+    "Const": lambda graph, node, shares: _constant(node),
+    # of a Merge the executor passes the value on
+    **dict.fromkeys(("NoOp", "ControlTrigger", "Merge", "RefMerge"), lambda graph, node, shares: _Nothing()),
+    **dict.fromkeys(_PASSING, lambda graph, node, shares: _Pass(node, shares)),
+    **dict.fromkeys(("Switch", "RefSwitch"), lambda graph, node, shares: _Switch()),
+    "_SwitchN": lambda graph, node, shares: _SwitchN(node),
+    "RefSelect": lambda graph, node, shares: _RefSelect(),
+}
+
+
+def has_own_runner(op_type: str) -> bool:
+    """Return whether the executor itself serves nodes of that type."""
+    return op_type in _OWN
+
+
+def make_runner(graph: DataflowGraph, node: Node, device: Device, env: RunnerEnvironment, shares: bool = False) -> NodeRunner:
+    """The runner of a node. shares: it reads a reference variable and gives that one's own memory.
+
+    Raises UnimplementedError naming node and op when nothing in tfjit computes it.
+    """
+    op = node.op
+    own = _OWN.get(op)
+    if own is not None:
+        return own(graph, node, shares)
+    runtime = custom_kernel(node) or find_runtime_kernel(node)
+    if runtime is not None:
+        return _Runtime(node, runtime, device, env.session)
+    reference = find_reference(op)
+    if reference is not None and node.has_variant:
+        return _Moved(node, reference)
+    if reference is None and find_native(op) is None:
+        raise missing_kernel(node)
+    constants = {}
+    if "Const" in graph.op_types:
+        for i, (src, _) in enumerate(graph.inputs(node.name)):
+            source = graph.node(src)
+            if source.op == "Const":
+                constants[i] = np.asarray(source.attrs["value"])
+    kind = _Computed if env.store is not None and find_native(op) is not None else _Referenced
+    return kind(node, reference, env, device, constants)

@@ -1,0 +1,99 @@
+"""What a forked child must find in order: graphs that no thread was in the midst of changing, and locks that nobody holds.
+
+Only the forking thread lives on in the child. A lock that another thread held would never be released there, a step that it was in would
+never end, and what it waited for in a queue would be taken by nobody. So the locks of graphs are waited for before the fork, and every
+session puts itself in order behind it: its steps by other threads are gone, everything else goes on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+import weakref
+from typing import Any, Final, Protocol, runtime_checkable
+
+from tfjit.kernels.jit import store as _store  # noqa: F401  its hooks come first: those registered last run first before a fork
+
+log = logging.getLogger("tfjit.session")
+
+_WAIT_S: Final = 10.0
+_ROUNDS: Final = 100
+_bootstrap: Any = importlib._bootstrap
+
+EXTENSION: Final = 0
+"""Rank of a lock that is taken before graphs' own."""
+GRAPH: Final = 1
+PLACED_GRAPH: Final = 2
+
+
+@runtime_checkable
+class Forked(Protocol):
+    """What puts itself in order in a forked child."""
+
+    def after_fork(self) -> None:
+        """Called in the child, which has one thread."""
+
+
+_locks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_objects: weakref.WeakSet[Forked] = weakref.WeakSet()
+_held: list[Any] = []
+_registry = threading.Lock()
+
+
+def hold(lock: Any, rank: int) -> None:
+    """Hold this lock whenever the process is forked; locks of a lower rank are taken first."""
+    with _registry:
+        _locks[lock] = rank
+
+
+def watch(forked: Forked) -> None:
+    """Tell this object in a forked child."""
+    with _registry:
+        _objects.add(forked)
+
+
+def release_lock(lock: Any) -> None:
+    """Make a lock free in a child, whoever held it in the parent."""
+    lock._at_fork_reinit()
+
+
+def _before() -> None:
+    _registry.acquire()
+    for lock, _ in sorted(_locks.items(), key=lambda item: item[1]):
+        if lock.acquire(timeout=_WAIT_S):
+            _held.append(lock)
+        else:
+            log.warning("a graph was still being changed by another thread when the process was forked")
+    _finish_imports()
+
+
+def _finish_imports() -> None:
+    """Wait for the imports of other threads: a child that asked for the same module would wait for ever. Python has no public way to."""
+    locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    wait = getattr(_bootstrap, "_lock_unlock_module", None)
+    for _ in range(_ROUNDS):
+        names = list(locks)
+        if not names or wait is None:
+            break
+        for name in names:
+            wait(name)
+
+
+def _release() -> None:
+    while _held:
+        _held.pop().release()
+    _registry.release()
+
+
+def _in_child() -> None:
+    _release()
+    for lock in list(_locks):
+        release_lock(lock)
+    for forked in list(_objects):
+        forked.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_in_child)

@@ -1,0 +1,187 @@
+"""Kernels that need the session or the step: variables, queues, sends, prints. All other ops are computed in `tfjit.kernels`.
+
+A runtime kernel is a function `(ctx: OpContext, inputs) -> outputs`. A blocking one is registered as asynchronous: it gets a `done`
+callback instead and must never hold a thread while it waits.
+
+Values on an edge: ndarray, or an object of one of the classes here and in `resources` (a reference edge carries the `Variable`
+itself, a resource edge a `ResourceHandle`), or `DEAD`. A variant scalar is the object in it (a `TensorList`, None where nothing is in
+it), a variant of another shape an array of objects.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.runtime.host.cancellation import CancellationManager
+    from tfjit.runtime.host.device import Device
+    from tfjit.runtime.host.rendezvous import Rendezvous
+    from tfjit.runtime.resources.variables_and_resources import SessionState
+
+
+class _Dead:
+    """The value of an edge whose producer did not run (the untaken side of a Switch)."""
+
+    def __repr__(self) -> str:
+        return "DEAD"
+
+
+DEAD: Final = _Dead()
+
+
+NO_VALUE: Final = object()
+"""What a step holds for a result that no `_Retval` node has given (None is a variant's value)."""
+
+
+@dataclass(slots=True)
+class StepContext:
+    """What belongs to one `run` call: its id, where it sends and receives, and how it is cancelled.
+
+    host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as they are on edges, scalars and
+    handles too: what is run is a body. watch: asked before each iteration of a loop that Python runs; it may raise to leave the step.
+    """
+
+    step_id: int
+    cancellation: CancellationManager
+    rendezvous: Rendezvous
+    collector: Any = None  # StepStatsCollector while tracing
+    call_frame: Sequence[Any] = ()  # values of the _Arg nodes, by index
+    return_values: list[Any] = field(default_factory=list)  # filled by the _Retval nodes, by index
+    host: Any = None
+    as_arrays: bool = False
+    watch: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class OpContext:
+    """What a runtime kernel sees of its node and surroundings.
+
+    attrs: Python values. output_dtypes/output_shapes: as inferred, shapes in internal form.
+    frame: "frame:iteration" part of a rendezvous key ("0:0" outside loops). is_dead: a receive that will not be sent a live value.
+    """
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+    device: Device
+    session: SessionState
+    step: StepContext
+    input_dtypes: tuple[DType, ...] = ()
+    output_dtypes: tuple[DType, ...] = ()
+    output_shapes: tuple[Shape, ...] = ()
+    frame: str = "0:0"
+    is_dead: bool = False
+
+
+Done = Callable[[Sequence[Any] | BaseException], None]
+SyncKernel = Callable[[OpContext, Sequence[Any]], Sequence[Any]]
+AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeKernel:
+    """compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a thread of its own."""
+
+    compute: Callable[..., Any]
+    blocking: bool = False
+    expensive: bool = False
+
+
+# node -> the kernel that serves it and no other node
+KernelMaker = Callable[["Node"], RuntimeKernel]
+
+
+_loaded = False
+_KERNELS: dict[str, RuntimeKernel] = {}
+_MAKERS: dict[str, KernelMaker] = {}
+_VARIANT_KERNELS: dict[str, RuntimeKernel] = {}
+
+
+def runtime_kernel(*op_types: str, expensive: bool = False) -> Callable[[SyncKernel], SyncKernel]:
+    """Register a kernel that returns its outputs at once."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        for op_type in op_types:
+            _add(op_type, RuntimeKernel(compute, expensive=expensive))
+        return compute
+
+    return register
+
+
+def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
+    """Register a kernel that calls `done(outputs)` or `done(exception)` when it can, from any thread, exactly once."""
+
+    def register(compute: AsyncKernel) -> AsyncKernel:
+        for op_type in op_types:
+            _add(op_type, RuntimeKernel(compute, blocking=True))
+        return compute
+
+    return register
+
+
+def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:
+    """Register what makes a kernel for each node: kernels that keep something of their node, such as the plans of its bodies."""
+
+    def register(make: KernelMaker) -> KernelMaker:
+        for op_type in op_types:
+            if op_type in _MAKERS or op_type in _KERNELS:
+                raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
+            _MAKERS[op_type] = make
+        return make
+
+    return register
+
+
+def variant_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
+    """Register what an op does with variants, where that is not what it does with numbers."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        for op_type in op_types:
+            _VARIANT_KERNELS[op_type] = RuntimeKernel(compute)
+        return compute
+
+    return register
+
+
+def _add(op_type: str, kernel: RuntimeKernel) -> None:
+    if op_type in _KERNELS:
+        raise errors.InternalError(None, None, f"two runtime kernels for {op_type}")
+    _KERNELS[op_type] = kernel
+
+
+def _load() -> None:
+    """Import what registers the kernels."""
+    global _loaded
+    if not _loaded:  # even a module that is there takes import_module a microsecond, and this is asked for every node
+        importlib.import_module("tfjit.runtime.op_kernels")
+        _loaded = True
+
+
+def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
+    """The runtime kernel of a node, or None."""
+    _load()
+    if node.op in _VARIANT_KERNELS and node.has_variant:
+        return _VARIANT_KERNELS[node.op]
+    maker = _MAKERS.get(node.op)
+    return maker(node) if maker is not None else _KERNELS.get(node.op)
+
+
+def has_runtime_kernel(op_type: str) -> bool:
+    """Return whether nodes of that type, or some of them, have a runtime kernel."""
+    _load()
+    return op_type in _KERNELS or op_type in _MAKERS or op_type in _VARIANT_KERNELS
+
+
+def is_blocking(op_type: str) -> bool:
+    """Whether nodes of that type may wait for others; of a node that runs functions, whether these do, its kernel says."""
+    _load()
+    kernel = _KERNELS.get(op_type)
+    return kernel is not None and kernel.blocking

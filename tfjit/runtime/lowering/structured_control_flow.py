@@ -1,0 +1,235 @@
+"""Loops and branches inside a lowered partition: the instructions of their bodies stand among its own, between markers.
+
+    While(cond, body)          If(then, else)
+      copy init -> carried       branch predicate
+      loop                       ... then, copy result -> output
+      ... cond                   case 1
+      test predicate             ... else, copy result -> output
+      ... body                   join
+      copy next -> carried
+      repeat
+
+What a loop carries unchanged is read where it lies. A carried value has one buffer; the copy at an iteration's end goes away where the
+next value's kernel can write there itself (`runtime/schedule/liveness.py` decides that). What a body computes from unchanging values alone
+stands in front of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from tfjit.framework.scalar import elementwise
+from tfjit.passes.ir.function_library import passed_through
+from tfjit.runtime.lowering.lowering import VIEW_OPS, Instruction, Lowering, NotStatic, Value
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+
+LOOPS: Final = frozenset({"While", "StatelessWhile"})
+BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+
+Role = Literal["loop", "test", "repeat", "branch", "case", "join"]
+
+
+@dataclass(slots=True, eq=False)
+class Construct:
+    """A loop or a branch. level: how many loops its instructions stand in. parent: the construct around it.
+
+    boolean: a branch by true (region 0) and false (region 1), not by number. prelude: what its body computes of unchanging values.
+    changes_variables: a loop whose bodies assign some variable; then what they read of any is not unchanging.
+    sequence: of the marker it begins with. cases: how many bodies a branch has.
+    """
+
+    node: Node
+    level: int
+    parent: Construct | None
+    boolean: bool = True
+    prelude: list[Instruction] = field(default_factory=list)
+    changes_variables: bool = False
+    sequence: int = 0
+    cases: int = 0
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it repeats."""
+        return self.node.op in LOOPS
+
+    @property
+    def chain(self) -> list[Construct]:
+        """This one and those around it, from inside out."""
+        found: list[Construct] = []
+        at: Construct | None = self
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        return found
+
+
+def lower_loop(outer: Lowering, node: Node, inputs: Sequence[Value], cond: DataflowGraph, body: DataflowGraph) -> list[Value]:
+    """Emit a loop; returns its outputs. Raises NotStatic, and then what was emitted is to be forgotten."""
+    construct = Construct(node, outer.level + 1, outer.construct)
+    construct.changes_variables = changes_variables(cond) or changes_variables(body)
+    unchanged = passed_through(body)
+    carried: list[Value] = []
+    for k, init in enumerate(inputs):
+        if k in unchanged:
+            carried.append(init)
+            continue
+        if init.storage in ("handle", "object") or init.dtype.name in ("resource", "variant"):
+            raise NotStatic(f"{node.name} ({node.op}) carries a {init.dtype.name}, which its body changes")
+        value = outer.new_value(node, k, init.dtype, init.shape, level=construct.level)
+        carried.append(value)
+        outer.copy(init, value)
+    begin = outer.marker(construct, "loop", [])
+    construct.sequence = begin.sequence
+    inside: list[Instruction] = []
+    predicate = _region(outer, construct, inside, node, cond, carried, "cond")
+    if len(predicate) != 1 or predicate[0].shape != ():
+        raise NotStatic(f"the condition of {node.name} ({node.op}) is no scalar")
+    test = outer.marker(construct, "test", [predicate[0]])
+    inside.append(test)
+    results = _region(outer, construct, inside, node, body, carried, "body")
+    moves = []
+    for k, (value, result) in enumerate(zip(carried, results, strict=True)):
+        if k in unchanged:
+            continue
+        if (value.dtype, value.shape) != (result.dtype, result.shape):
+            raise NotStatic(f"output {k} of the body of {node.name} has shape {list(result.shape)}, its input {list(value.shape)}")
+        if result.root is not value:
+            moves.append((result, value))
+    with outer.inside(construct, inside):
+        _move(outer, node, moves)
+    outer.out += [*construct.prelude, begin, *inside, outer.marker(construct, "repeat", [])]
+    return carried
+
+
+def lower_branch(outer: Lowering, node: Node, inputs: Sequence[Value], bodies: Sequence[DataflowGraph]) -> list[Value]:
+    """Emit a branch; returns its outputs. bodies: of If the one for true, then the one for false; of Case by number. Raises NotStatic."""
+    selector, arguments = inputs[0], inputs[1:]
+    if selector.shape != ():
+        raise NotStatic(f"what {node.name} ({node.op}) decides on is no scalar")
+    construct = Construct(node, outer.level, outer.construct, boolean=node.op in ("If", "StatelessIf"), cases=len(bodies))
+    inside = [outer.marker(construct, "branch", [selector])]
+    construct.sequence = inside[0].sequence
+    outputs: list[Value] = []
+    for number, body in enumerate(bodies):
+        if number:
+            inside.append(outer.marker(construct, "case", [selector]))
+        results = _region(outer, construct, inside, node, body, arguments, f"branch_{number}")
+        if not number:
+            outputs = [_output(outer, node, k, result) for k, result in enumerate(results)]
+        for k, (output, result) in enumerate(zip(outputs, results, strict=True)):
+            if output.storage == "handle":
+                if result is not output:
+                    raise NotStatic(f"the branches of {node.name} ({node.op}) give different resources")
+                continue
+            if (output.dtype, output.shape) != (result.dtype, result.shape):
+                raise NotStatic(f"output {k} of {node.name} has shape {list(output.shape)} or {list(result.shape)}")
+            with outer.inside(construct, inside):
+                outer.copy(result, output)
+    outer.out += inside
+    outer.out.append(outer.marker(construct, "join", []))
+    return outputs
+
+
+def _output(outer: Lowering, node: Node, k: int, result: Value) -> Value:
+    if result.storage == "handle":
+        return result
+    if result.dtype.name in ("resource", "variant"):
+        raise NotStatic(f"{node.name} ({node.op}) gives a {result.dtype.name}")
+    return outer.new_value(node, k, result.dtype, result.shape, level=outer.level)
+
+
+def _region(
+    outer: Lowering,
+    construct: Construct,
+    inside: list[Instruction],
+    node: Node,
+    graph: DataflowGraph,
+    arguments: Sequence[Value],
+    what: str,
+) -> list[Value]:
+    """Lower one body into `inside`; returns its results."""
+    inner = Lowering(graph, outer.find_variable, 0, outer=outer, inputs=arguments, path=f"{outer.path}{node.name}/{what}/")
+    with inner.inside(construct, inside):
+        return inner.run_region()
+
+
+def _move(outer: Lowering, node: Node, moves: list[tuple[Value, Value]]) -> None:
+    """Copies as if all were made at once: a value that goes on as another's next is read before it is overwritten."""
+    waiting = list(moves)
+    while waiting:
+        free = [move for move in waiting if not any(other[0].root is move[1] for other in waiting if other is not move)]
+        if free:
+            for source, target in free[:1]:
+                outer.copy(source, target)
+            waiting.remove(free[0])
+            continue
+        source, target = waiting[0]  # they go round: keep what this one overwrites
+        kept = outer.new_value(node, 0, target.dtype, target.shape, level=outer.level)
+        outer.copy(target, kept)
+        waiting = [(outer.seen_as(kept, s) if s.root is target else s, t) for s, t in waiting]
+
+
+def changes_variables(graph: DataflowGraph) -> bool:
+    """Whether nodes of a body, or of bodies inside it, may assign a variable."""
+    for node in graph.op_nodes():
+        if node.op in LOOPS or node.op in BRANCHES:
+            bodies = graph.graph.get("bodies", {}).get(node.name)
+            if bodies is None or any(changes_variables(body) for body in bodies):
+                return True
+        elif node.op not in _READERS and any(d.is_ref or d.name == "resource" for d in node.input_dtypes):
+            return True
+    return False
+
+
+_READERS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Retval", "_Arg", *VIEW_OPS})
+# What moves elements, and sums of products: none of it can fail where its shapes are known.
+_SAFE: Final = frozenset(
+    {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Transpose", "ConcatV2", "Concat", "Split", "SplitV"}
+    | {
+        "Slice",
+        "StridedSlice",
+        "Pack",
+        "Unpack",
+        "BroadcastTo",
+        "Tile",
+        "Fill",
+        "Cast",
+        "Sum",
+        "Mean",
+        "Max",
+        "Min",
+        "BiasAdd",
+        "ReverseV2",
+        "Pad",
+        "PadV2",
+        "AddN",
+    }
+)
+
+_FAIL_ON_INTEGERS: Final = frozenset({"Div", "FloorDiv", "TruncateDiv", "RealDiv", "Mod", "FloorMod", "TruncateMod", "Pow"})
+
+
+def can_leave_loop(node: Node, inputs: Sequence[Value]) -> bool:
+    """Whether a node may run before a loop that might not reach it: it has no effects and cannot fail."""
+    if node.op in ("Slice", "StridedSlice") and any(value.root.storage != "const" for value in inputs[1:]):
+        return False
+    if node.op == "_Fused":
+        return not _waits(node) and all(
+            _is_safe(member.spec.op, member.spec.inputs[0].dtype.is_integer) for member in node.attrs["group"].members
+        )
+    return not node.is_stateful and not _waits(node) and _is_safe(node.op, bool(node.input_dtypes) and node.input_dtypes[0].is_integer)
+
+
+def _waits(node: Node) -> bool:
+    return any(edge.is_control and edge.src != "_SOURCE" for edge in node.in_edges)
+
+
+def _is_safe(op: str, integer: bool) -> bool:
+    return op in _SAFE or (elementwise.lookup(op) is not None and not (integer and op in _FAIL_ON_INTEGERS))
+
+
+__all__ = ["BRANCHES", "LOOPS", "Construct", "Role", "can_leave_loop", "changes_variables", "lower_branch", "lower_loop"]

@@ -1,0 +1,26 @@
+"""Imports every module that registers a runtime kernel."""
+
+# ruff: noqa: F401  (imported modules register their functions)
+
+from tfjit.runtime.op_kernels import (
+    accumulator_ops,
+    barrier_ops,
+    file_ops,
+    function_ops,
+    handle_ops,
+    map_defun,
+    optional_ops,
+    py_func,
+    queue_ops,
+    reader_ops,
+    rng_ops,
+    stack_ops,
+    staging_ops,
+    table_ops,
+    tensor_array_ops,
+    tensor_list_ops,
+    tensor_map_ops,
+    transfer_ops,
+    variable_ops,
+    variant_ops,
+)

@@ -1,0 +1,163 @@
+"""Runtime kernels of files: checkpoints in the V2 format, whole files read and written, file names matched.
+
+They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so that no inter-op thread waits for a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.files.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
+from tfjit.framework.types.dtypes import as_dtype, short_name
+from tfjit.runtime.kernel_api.kernel_errors import kernel_error
+from tfjit.runtime.kernel_api.op_kernel import AsyncKernel, Done, OpContext, SyncKernel, blocking_kernel
+from tfjit.runtime.resources.variables_and_resources import Variable
+
+
+def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
+    """Register a kernel that runs on the session's pool for work on files."""
+
+    def register(compute: SyncKernel) -> SyncKernel:
+        def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+            def job() -> None:
+                result: Sequence[Any] | BaseException
+                try:
+                    result = compute(ctx, inputs)
+                except Exception as error:
+                    result = kernel_error(error, ctx.op, ctx.name, inputs)
+                done(result)
+
+            ctx.session.io.schedule(job)
+
+        kernel: AsyncKernel = start
+        blocking_kernel(*op_types)(kernel)
+        return compute
+
+    return register
+
+
+def _texts(value: Any) -> list[str]:
+    """The elements of a string tensor."""
+    return [
+        item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item) for item in np.asarray(value, object).reshape(-1)
+    ]
+
+
+def path_of(value: Any, what: str) -> str:
+    """A scalar file name. Raises InvalidArgumentError for another shape."""
+    names = _texts(value)
+    if np.shape(value) != ():
+        raise errors.InvalidArgumentError(None, None, f"{what} must be a scalar string, but it has shape {list(np.shape(value))}")
+    return names[0].removeprefix("file://")
+
+
+@contextlib.contextmanager
+def system_errors(path: str) -> Any:
+    """What the operating system says of a path, in TensorFlow's classes."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise errors.NotFoundError(None, None, f"{error.filename or path}; No such file or directory") from None
+    except PermissionError as error:
+        raise errors.PermissionDeniedError(None, None, f"{error.filename or path}; Permission denied") from None
+    except OSError as error:
+        raise errors.FailedPreconditionError(None, None, f"{error.filename or path}; {error.strerror}") from None
+
+
+def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str, str]]:
+    names, specs = _texts(inputs[0]), _texts(inputs[1])
+    for what, value, given in (("tensor_names", inputs[0], names), ("shape_and_slices", inputs[1], specs)):
+        if np.ndim(value) != 1 or (count is not None and len(given) != count):
+            raise errors.InvalidArgumentError(
+                None, None, f"Input {what} should be a 1-D tensor of {count} elements, but it has shape {list(np.shape(value))}"
+            )
+    return list(zip(names, specs, strict=True))
+
+
+@file_kernel("SaveV2")
+def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Write tensors, or slices of tensors, as one bundle; what stood under the prefix before is replaced when all is written."""
+    prefix = path_of(inputs[0], "prefix")
+    values = [v.initialized_value() if isinstance(v, Variable) else np.asarray(v) for v in inputs[3:]]
+    with system_errors(prefix), BundleWriter(prefix, ctx.session.env.files) as writer:
+        for (name, spec), value in zip(_names_and_specs(inputs[1:3], len(values)), values, strict=True):
+            if spec:
+                writer.add_slice(name, *parse_slice_spec(spec, name), value)
+            else:
+                writer.add(name, value)
+        writer.finish()
+    return ()
+
+
+@file_kernel("RestoreV2")
+def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Read tensors, or slices of tensors, of a bundle. Raises NotFoundError for a missing one, DataLossError for a damaged one."""
+    prefix = path_of(inputs[0], "prefix")
+    wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
+    with system_errors(prefix):
+        reader = BundleReader(prefix, ctx.session.env.files)
+
+        def read(index: int) -> np.ndarray:
+            (name, spec), dtype = wanted[index], ctx.attrs["dtypes"][index]
+            stored, _ = reader.dtype_and_shape(name)
+            if stored != as_dtype(dtype):
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal original dtype {short_name(stored)}",
+                )
+            return reader.read_slice(name, *parse_slice_spec(spec, name)) if spec else reader.read(name)
+
+        return ctx.session.io.map(read, range(len(wanted)))
+
+
+@file_kernel("MergeV2Checkpoints")
+def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Make one checkpoint of several; with delete_old_dirs the emptied folders go."""
+    prefixes = [name.removeprefix("file://") for name in _texts(inputs[0])]
+    destination = path_of(inputs[1], "destination_prefix")
+    files = ctx.session.env.files
+    with system_errors(destination):
+        merge_bundles(prefixes, destination, ctx.attrs.get("allow_missing_files", False), files, ctx.session.io.map)
+        if ctx.attrs.get("delete_old_dirs", True):
+            for folder in {str(Path(prefix).parent) for prefix in prefixes} - {str(Path(destination).parent)}:
+                with contextlib.suppress(OSError):  # not empty: other files are not ours to delete
+                    files.remove_folder(folder)
+    return ()
+
+
+@file_kernel("ReadFile")
+def read_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """A file's bytes."""
+    path = path_of(inputs[0], "filename")
+    with system_errors(path):
+        return (np.array(ctx.session.env.files.read(path), object),)
+
+
+@file_kernel("WriteFile")
+def write_file(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Write a string to a file, making its folder where it is missing."""
+    path = path_of(inputs[0], "filename")
+    contents = np.asarray(inputs[1], object)
+    if contents.shape != ():
+        raise errors.InvalidArgumentError(None, None, f"Contents tensor must be scalar, but it has shape {list(contents.shape)}")
+    with system_errors(path):
+        ctx.session.env.files.make_folders(str(Path(path).parent))
+        ctx.session.env.files.write(path, contents.item())
+    return ()
+
+
+@file_kernel("MatchingFiles")
+def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The files that the patterns match, sorted; one that two patterns match is there twice."""
+    found = sorted(path for pattern in _texts(inputs[0]) for path in ctx.session.env.files.glob(pattern.removeprefix("file://")))
+    values = np.empty(len(found), object)
+    values[:] = [os.fsencode(path) for path in found]
+    return (values,)

@@ -1,0 +1,323 @@
+"""Runtime kernels of what runs functions: While, If, Case and calls. Bodies are plans of their own (function_plan.py).
+
+A loop whose shapes stay the same runs its body, with the condition behind it, as one step: an iteration is one call of a generated
+function. One whose shapes change has such a step for each of the shapes that came more than once. Each iteration looks whether the step
+is cancelled, so an endless loop ends at its timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors, settings
+from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.types.device_spec import full_name
+from tfjit.framework.types.shape import format_shape, is_compatible
+from tfjit.framework.types.tensors import truth
+from tfjit.passes.ir.function_library import SCALAR_PREDICATE
+from tfjit.runtime.kernel_api.kernel_errors import at_node
+from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, RuntimeKernel, StepContext, is_blocking, kernel_maker
+from tfjit.runtime.plan.function_plan import BodyPlan, BodyVariant, cancelled, given, on_edge, types_of, widened
+from tfjit.runtime.step.step import Reroute
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.passes.ir.function_library import Function
+    from tfjit.runtime.session.direct_session import DirectSession
+
+LEVELS_A_THREAD: Final = 20
+"""Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them, less what the caller has on it."""
+
+
+class _Depth(threading.local):
+    calls = 0
+
+
+_DEPTH: Final = _Depth()
+
+
+class FunctionKernel:
+    """What the kernels share: the node's functions, and plans for them."""
+
+    def __init__(self, node: Node, refs: Sequence[FuncRef]) -> None:
+        self._library = node._graph.functions
+        self._refs = tuple(refs)
+        self._shapes = node.output_shapes
+        self._taken = {slot for slot in range(len(node.output_dtypes)) if node._graph.consumers(node.name, slot)}
+
+    def _plan(self, session: DirectSession, ref: FuncRef) -> BodyPlan:
+        """The plan of a body; all kernels that run it share it, so a function inside of itself is planned once."""
+        plan: BodyPlan = self._library.keep(ref, "plan", lambda: BodyPlan(session, self._library.body(ref)))
+        return plan
+
+    def _results(self, ctx: OpContext, values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+        """Outputs of the node: of the shapes that were promised, since compiled code trusts them, and none of them an input itself."""
+        results = list(values)
+        for slot, shape in enumerate(self._shapes):
+            value = results[slot]
+            if slot not in self._taken or not isinstance(value, np.ndarray):
+                continue
+            if not is_compatible(shape, value.shape):
+                raise errors.InvalidArgumentError(
+                    None, None, f"{ctx.op} gave output {slot} the shape {format_shape(value.shape)}, declared as {format_shape(shape)}"
+                )
+            if any(value is other for other in inputs):
+                results[slot] = value.copy()
+        return results
+
+
+class _While(FunctionKernel):
+    """While and StatelessWhile."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, (node.attrs["cond"], node.attrs["body"]))
+        self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant, bool]] = {}
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        values = [on_edge(value) for value in inputs]
+        context = ctx.step
+        types = types_of(values)
+        loop = self._loops.get(types)
+        if loop is None:
+            loop = self._loops[types] = self._loop(context.host, types)
+        cond, step, varies = loop
+        if truth(cond.call(values, context)[0]):
+            values = self._iterate_by_shape(step, values, context) if varies else self._iterate(step, values, context)
+        return self._results(ctx, values, inputs)
+
+    def _loop(self, session: DirectSession, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant, bool]:
+        """(condition, iteration, whether shapes change) for variables that enter with these types: what they have in every iteration
+        is what they are made for."""
+        from tfjit.passes.analysis.shape_inference import infer_loop
+        from tfjit.passes.control_flow.rotate_loop import loop_step
+        from tfjit.passes.ir.pass_context import PassContext
+
+        cond, body = (self._library.body(ref) for ref in self._refs)
+        wide = widened(types, infer_loop(body, given(types), PassContext()))
+        plan: BodyPlan = self._library.keep(self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body)))
+        return self._plan(session, self._refs[0]).body(wide), plan.body(wide), wide != types
+
+    def _iterate_by_shape(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
+        """The same for variables whose shapes change. variant: for any shapes."""
+        plan = variant.plan
+        assert isinstance(plan, BodyPlan)
+        while True:
+            if context.cancellation.cancelled:
+                raise cancelled()
+            values = (plan.known(types_of(values)) or variant).call(values, context)
+            if not truth(values.pop()):
+                return values
+
+    def _iterate(self, variant: BodyVariant, values: list[Any], context: StepContext) -> list[Any]:
+        """Run iterations until the condition, which has held, holds no more."""
+        cancellation = context.cancellation
+        while True:
+            step = variant.step
+            if step is None or context.collector is not None:
+                if cancellation.cancelled:
+                    raise cancelled()
+                values = variant.call_dynamic(values, context)
+                if not truth(values.pop()):
+                    return values
+                continue
+            instance = step.instance()
+            try:
+                while True:
+                    if cancellation.cancelled:
+                        raise cancelled()
+                    values = instance(values, context)
+                    if not truth(values.pop()):
+                        return values
+                    if variant.step is not step or not step.native:
+                        break
+            except Reroute:
+                values = variant.call_dynamic(values, context)
+                if not truth(values.pop()):
+                    return values
+            finally:
+                step.free.append(instance)
+                variant.hurry()
+
+
+class _Branches(FunctionKernel):
+    """If, Case and their stateless forms. choose: the branch of a value of the first input."""
+
+    def __init__(self, node: Node, refs: Sequence[FuncRef], choose: Callable[[Any], int]) -> None:
+        super().__init__(node, refs)
+        self._choose = choose
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        ref = self._refs[self._choose(inputs[0])]
+        arguments = inputs[1:]
+        values = [on_edge(value) for value in arguments]
+        results = self._plan(ctx.step.host, ref).body(types_of(values)).call(values, ctx.step)
+        return self._results(ctx, results, arguments)
+
+
+class _Call(FunctionKernel):
+    """A call that was not inlined: of a function inside of itself, or of one that shall not be inlined."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, (node.attrs["f"],))
+        body = self._library.body(self._refs[0])
+        self._name = body.copy_of or body.name
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        limit = settings.integer("TFJIT_RECURSION")
+        depth = _DEPTH.calls
+        if depth >= limit:
+            raise errors.ResourceExhaustedError(
+                None, None, f"Function '{self._name}' calls itself more than {limit} calls deep, the limit that TFJIT_RECURSION sets."
+            )
+        if depth and depth % LEVELS_A_THREAD == 0:
+            return _on_thread(lambda: self._call(ctx, inputs), depth)
+        return self._call(ctx, inputs)
+
+    def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        values = [on_edge(value) for value in inputs]
+        _DEPTH.calls += 1
+        try:
+            results = self._plan(ctx.step.host, self._refs[0]).body(types_of(values)).call(values, ctx.step)
+        except RecursionError:
+            raise errors.ResourceExhaustedError(
+                None, None, f"Function '{self._name}' calls itself deeper than Python's stack goes, {_DEPTH.calls} calls."
+            ) from None
+        finally:
+            _DEPTH.calls -= 1
+        return self._results(ctx, results, inputs)
+
+
+def _on_thread(work: Callable[[], Sequence[Any]], depth: int) -> Sequence[Any]:
+    """`work` on a new thread, whose stack is empty; the caller waits."""
+    results: list[Any] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        _DEPTH.calls = depth
+        try:
+            results.extend(work())
+        except BaseException as error:  # handed to the caller
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="tfjit-call", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return results
+
+
+def _side_of_if(value: Any) -> int:
+    return int(truth(np.asarray(value)))
+
+
+def _side_of_switch(name: str) -> Callable[[Any], int]:
+    def choose(value: Any) -> int:
+        shape = np.shape(value)
+        if shape:
+            error = errors.InvalidArgumentError(None, None, f"The second input must be a scalar, but it has shape {format_shape(shape)}")
+            raise at_node(error, name)
+        return int(bool(value))
+
+    return choose
+
+
+def _branch_of_case(count: int) -> Callable[[Any], int]:
+    def choose(value: Any) -> int:
+        if np.ndim(value):
+            raise errors.InvalidArgumentError(None, None, "branch_index must be scalar")
+        index = int(value)
+        return index if 0 <= index < count else count - 1
+
+    return choose
+
+
+def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
+    """Whether something in the functions may wait for what other nodes do."""
+    library = node._graph.functions
+    graphs = [library.body(ref).graph for ref in refs]
+    for graph in list(graphs):
+        graphs += [library.body(ref).graph for ref in library.reachable(graph)]
+    return any(is_blocking(inner.op) for graph in graphs for inner in graph.op_nodes())
+
+
+def kernel_of_functions(node: Node, refs: Sequence[FuncRef], compute: Callable[[OpContext, Sequence[Any]], Sequence[Any]]) -> RuntimeKernel:
+    """The kernel of a node that runs functions: one that waits, where something in them may."""
+    if not _waits(node, refs):
+        return RuntimeKernel(compute, expensive=True)
+
+    def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+        # a thread of its own: what it waits for may be a node that the executor's threads have still to run
+        def work() -> None:
+            try:
+                done(compute(ctx, inputs))
+            except BaseException as error:  # handed to the executor
+                done(error)
+
+        threading.Thread(target=work, name=f"tfjit-{node.op}", daemon=True).start()
+
+    return RuntimeKernel(start, blocking=True)
+
+
+@kernel_maker("While", "StatelessWhile")
+def _make_while(node: Node) -> RuntimeKernel:
+    return kernel_of_functions(node, (node.attrs["cond"], node.attrs["body"]), _While(node))
+
+
+@kernel_maker("If", "StatelessIf")
+def _make_if(node: Node) -> RuntimeKernel:
+    refs = (node.attrs["else_branch"], node.attrs["then_branch"])
+    switch = node.attrs.get(SCALAR_PREDICATE)
+    choose = _side_of_if if switch is None else _side_of_switch(switch.decode())
+    return kernel_of_functions(node, refs, _Branches(node, refs, choose))
+
+
+@kernel_maker("Case", "StatelessCase")
+def _make_case(node: Node) -> RuntimeKernel:
+    refs = node.attrs["branches"]
+    return kernel_of_functions(node, refs, _Branches(node, refs, _branch_of_case(len(refs))))
+
+
+class _RemoteCall(_Call):
+    """A call on the device that the first input names, which is one of this session's."""
+
+    def _call(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        target = np.asarray(inputs[0])
+        if target.size != 1:
+            raise errors.InvalidArgumentError(None, None, f"target must be a scalar, found shape {format_shape(target.shape)}")
+        asked = bytes(target.reshape(-1)[0]).decode()
+        try:
+            name = full_name(asked, ctx.device.name)
+        except ValueError:
+            raise errors.InvalidArgumentError(None, None, f"Could not parse {asked} into a device specification.") from None
+        try:
+            device = ctx.step.host.devices.lookup(name).name
+        except errors.InvalidArgumentError:
+            raise errors.InternalError(None, None, f"Currently don't support instantiating functions on device: {name}") from None
+        ref = self._refs[0]
+        plan = self._library.keep(ref, device, lambda: BodyPlan(ctx.step.host, _on_device(self._library.body(ref), device)))
+        values = [on_edge(value) for value in inputs[1:]]
+        return self._results(ctx, plan.body(types_of(values)).call(values, ctx.step), inputs[1:])
+
+
+def _on_device(function: Function, device: str) -> Function:
+    """The function with the nodes that ask for no device on that one."""
+    graph = function.graph.copy()
+    for node in graph.op_nodes():
+        node.device = node.device or device
+    return replace(function, graph=graph)
+
+
+@kernel_maker("RemoteCall")
+def _make_remote_call(node: Node) -> RuntimeKernel:
+    return kernel_of_functions(node, (node.attrs["f"],), _RemoteCall(node))
+
+
+@kernel_maker("PartitionedCall", "StatefulPartitionedCall")
+def _make_call(node: Node) -> RuntimeKernel:
+    return kernel_of_functions(node, (node.attrs["f"],), _Call(node))

@@ -1,0 +1,64 @@
+"""Runtime kernels that call Python functions of the user's."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.graphs import py_functions
+from tfjit.framework.types.dtypes import as_dtype, short_name
+from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.resources.variables_and_resources import Variable
+
+# What an exception of a user's function becomes; any other is Unknown.
+_CLASSES: Final = (
+    ((TypeError, ValueError), errors.InvalidArgumentError),
+    (StopIteration, errors.OutOfRangeError),
+    (MemoryError, errors.ResourceExhaustedError),
+    (NotImplementedError, errors.UnimplementedError),
+)
+
+
+@runtime_kernel("PyFunc", "PyFuncStateless", "EagerPyFunc", expensive=True)
+def py_func(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Call the function with arrays that it may write into, and check what it returns against the node's dtypes."""
+    token = ctx.attrs["token"].decode()
+    function = py_functions.find(token)
+    if function is None:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"ValueError: callback {token} is not found: the function belongs to a graph of another process, or to one that is gone",
+        )
+    try:
+        returned = function(*[_argument(v) for v in inputs])
+    except Exception as error:  # an OpError too: it is the function's, not one of this step
+        kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), errors.UnknownError)
+        raise kind(None, None, f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from error
+    values = [_array(v) for v in (returned if isinstance(returned, (list, tuple)) else () if returned is None else (returned,))]
+    if len(values) != len(ctx.output_dtypes):
+        raise errors.InvalidArgumentError(
+            None, None, f"{token} returns {len(values)} values, but expects to see {len(ctx.output_dtypes)} values."
+        )
+    for i, (value, dtype) in enumerate(zip(values, ctx.output_dtypes, strict=True)):
+        if as_dtype(value.dtype) != dtype:
+            raise errors.InvalidArgumentError(
+                None, None, f"{i}-th value returned by {token} is {short_name(as_dtype(value.dtype))}, but expects {short_name(dtype)}"
+            )
+    return values
+
+
+def _argument(value: Any) -> Any:
+    return value.initialized_value().copy() if isinstance(value, Variable) else np.array(value)
+
+
+def _array(value: Any) -> np.ndarray:
+    """What a function returned, in memory of its own; text as bytes."""
+    array = np.array(value, order="C")
+    if array.dtype.kind == "U":
+        return np.vectorize(lambda text: text.encode(), otypes=[object])(array)
+    return array.astype(object) if array.dtype.kind == "S" else array

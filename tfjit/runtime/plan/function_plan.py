@@ -1,0 +1,182 @@
+"""Bodies of functions as plans: compiled once for each tuple of argument shapes, and for the variables that come as arguments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.rendezvous import LocalRendezvous
+from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.plan.plan import Plan, Variant
+from tfjit.runtime.resources.tensor_lists import TensorList
+from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.step.step import Reroute
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.analysis.shape_inference import Given
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.passes.ir.function_library import Function
+    from tfjit.passes.pipeline import Partition, PipelineReport
+    from tfjit.runtime.session.direct_session import DirectSession
+
+log = logging.getLogger("tfjit.plan")
+
+# what a body's plan depends on of one argument: a shape, maybe partly known; the variable itself; a ListShape; None for other objects
+ArgumentType = Any
+
+
+def on_edge(value: Any) -> Any:
+    """A value in the form that bodies take: C-contiguous arrays, scalars too; other objects as they are."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value, order="C")
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def types_of(values: Sequence[Any]) -> tuple[ArgumentType, ...]:
+    """What a body's plan depends on of these arguments."""
+    return tuple([v.shape if isinstance(v, np.ndarray) else _type_of(v) for v in values])
+
+
+def _type_of(value: Any) -> ArgumentType:
+    if isinstance(value, Variable):
+        return value
+    if isinstance(value, TensorList):
+        from tfjit.passes.analysis.list_shapes import EMPTY, ListShape
+
+        holds, has_gaps = value.uniform_shape()
+        return ListShape(value.element_shape, EMPTY if holds == "" else holds, None, has_gaps)
+    return None
+
+
+def given(types: Sequence[ArgumentType]) -> list[Given]:
+    """The same for shape inference."""
+    from tfjit.passes.analysis.list_shapes import ListShape
+    from tfjit.passes.analysis.shape_inference import Given
+
+    return [Given((), t.shape) if isinstance(t, Variable) else Given((), items=t) if isinstance(t, ListShape) else Given(t) for t in types]
+
+
+def widened(types: Sequence[ArgumentType], found: Sequence[Given]) -> tuple[ArgumentType, ...]:
+    """The types of a loop's variables in every iteration. types: those that enter; found: what shape inference makes of them."""
+    return tuple(
+        [
+            g.shape if isinstance(t, tuple) else t if t is None or isinstance(t, Variable) else g.items
+            for t, g in zip(types, found, strict=True)
+        ]
+    )
+
+
+class BodyVariant(Variant):
+    """A body for arguments of known types. It goes with the plan that calls it, so the session's budget does not count it."""
+
+    def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
+        super().__init__(plan, feed_shapes)
+        if self._later is not None and self._all_on_disk():
+            # its first run is one of many: its code is taken where it is there
+            self._take(self._make_step())
+            self._later = None
+            self.compile_done.set()
+
+    def charge(self) -> None:
+        """Nothing: see above."""
+
+    def call(self, values: Sequence[Any], context: StepContext) -> list[Any]:
+        """The body's results for arguments in the form of `on_edge`; in that form too where a step serves it."""
+        step = self.step
+        if step is not None and context.collector is None:
+            try:
+                return step.run(values, context)
+            except Reroute as why:
+                log.debug("plan %s: %s", self.plan.name, why)
+            finally:
+                self.hurry()
+        return self.call_dynamic(values, context)
+
+    def hurry(self) -> None:
+        """After a run: begin to replace reference kernels, where that has not begun, and say that somebody waits for it."""
+        self._slow_runs += 1
+        if self._later is not None:
+            self.upgrade()
+
+    def call_dynamic(self, values: Sequence[Any], context: StepContext) -> list[Any]:
+        """The same by the dataflow executor."""
+        session = self.plan.session
+        dataflow = self._dataflow()
+        # a failure ends this body first; what its caller says of it comes from the error
+        cancellation = CancellationManager(context.cancellation)
+        if cancellation.cancelled:
+            raise cancelled()
+        rendezvous = context.rendezvous if len(self.partitions) == 1 else LocalRendezvous(session.logs_rendezvous)
+        own = replace(context, cancellation=cancellation, rendezvous=rendezvous, return_values=[], as_arrays=True)
+        try:
+            return [on_edge(value) for value in dataflow.run(values, own, session.pool())]
+        finally:
+            cancellation.release()
+
+
+def cancelled() -> errors.OpError:
+    """What a step raises that was told to stop."""
+    return errors.CancelledError(None, None, "Step was cancelled by an explicit call to `Session::Close()`.")
+
+
+class BodyPlan(Plan):
+    """All that is kept for one body in one plan: a variant for each tuple of argument types."""
+
+    variant_class = BodyVariant
+    max_variants = 256  # of a loop whose shapes change: one an iteration
+
+    def __init__(self, session: DirectSession, function: Function) -> None:
+        self._seen: dict[tuple[ArgumentType, ...], int] = {}  # how often asked for, without a variant
+        feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
+        super().__init__(session, feeds, tuple(f"{function.name}={i}" for i in range(len(function.outputs))), (), function.inputs)
+        self.function = function
+        self.name = function.name[:80]
+
+    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
+        return 0, ""
+
+    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        from tfjit.passes.pipeline import build_body
+
+        return build_body(self.function, given(feed_shapes), self.session.pass_options())
+
+    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[ArgumentType]) -> Lowered:
+        variables: dict[int, Variable] = {i: t for i, t in enumerate(feed_shapes) if isinstance(t, Variable)}
+        return lower(graph, self.session.find_variable, len(self.feeds), variables)
+
+    def release(self) -> None:
+        """Let go of all variants: the plan that calls the body goes."""
+        for variant in self.drop_all():
+            variant.release()
+        self.function.graph.dissolve()
+
+    def known(self, types: tuple[ArgumentType, ...]) -> BodyVariant | None:
+        """The variant for these arguments where there is one. One is built, behind the caller's back, for what comes a second time."""
+        found = self.variants.get(types)
+        if found is None:
+            count = self._seen.get(types, 0) + 1
+            if count > 1 or len(self._seen) < 4 * self.max_variants:
+                self._seen[types] = count
+            if count == 2 and len(self.variants) < self.max_variants:
+                self.prepare(types)
+            return None
+        assert isinstance(found, BodyVariant)
+        found.used = True
+        return found
+
+    def body(self, types: tuple[ArgumentType, ...]) -> BodyVariant:
+        """The variant for these arguments, built if it is new."""
+        found = self.variants.get(types)
+        if found is None:
+            found = self.variant(types)
+        assert isinstance(found, BodyVariant)
+        found.used = True
+        return found

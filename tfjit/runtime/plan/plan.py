@@ -1,0 +1,546 @@
+"""A plan serves one signature (feeds, fetches, targets); its variants serve one tuple of feed shapes each.
+
+A variant starts on reference kernels. After its first run the native calls are built and their code compiled (or loaded from disk)
+behind the caller's back; then its step is replaced by the compiled one. A graph with many groups of small tensors first gets a step of
+the kernels that its nodes share (kernel_selection.py). A plan that a process has had compiled before starts with its compiled step, where
+plan_warm_start.py says that all its kernels are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import cooperative_yield, errors, settings
+from tfjit.framework.gc_pause import collection_paused
+from tfjit.kernels.jit.store import store
+from tfjit.runtime.host.fork_safety import release_lock
+from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.lowering.lowering import Lowered, NotStatic, lower
+from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
+from tfjit.runtime.schedule.kernel_selection import CallReport, all_calls, build_calls, sources
+from tfjit.runtime.step.dumps import dump_kernels, dump_step
+from tfjit.runtime.step.step import Reroute, Step
+from tfjit.runtime.step.step_osr import Overtaken, Watch, may_begin_again
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import Shape
+    from tfjit.kernels.source import KernelSource
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
+    from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+    from tfjit.runtime.host.inter_op_pool import ThreadPool
+    from tfjit.runtime.plan.plan_warm_start import PlanRecord
+    from tfjit.runtime.session.direct_session import DirectSession
+
+log = logging.getLogger("tfjit.plan")
+
+MAX_VARIANTS = 64
+_SHARE = 0.1  # of the interpreter's time that background work takes from others
+_HURRIED_SHARE = 0.5
+QUICK_NODES = 300  # from here on the passes take longer than a first result should
+
+
+class _Background:
+    """One daemon thread of the process that upgrades variants, so that no caller waits for a builder or a compile.
+
+    A fork waits for the job at hand, which may hold import locks that nobody would release in the child; the child goes on with
+    the jobs left over.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: deque[tuple[Callable[[], None], Callable[[], float]]] = deque()
+        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry a job
+        self._lock = threading.Lock()
+        self._busy = threading.RLock()
+        self._thread: threading.Thread | None = None
+        if hasattr(os, "register_at_fork"):
+            # registered after the kernel store's, so run before them: a job may be waiting for the store's locks
+            os.register_at_fork(before=self._before_fork, after_in_parent=self._release, after_in_child=self._after_fork_in_child)
+
+    def submit(self, job: Callable[[], None], share: Callable[[], float]) -> None:
+        """Run `job` later; it must not raise.
+
+        share: how much of the interpreter's time it may take from others (framework/cooperative_yield.py).
+        """
+        self._jobs.append((job, share))
+        self._arrived.put(None)
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="tfjit-upgrade", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._arrived.get()
+            with self._busy:
+                job, share = self._jobs.popleft()
+                with cooperative_yield.background(share):
+                    job()
+                del job, share  # a session that nobody has any more must not live until the next job comes
+
+    def _before_fork(self) -> None:
+        self._busy.acquire()
+        self._lock.acquire()
+
+    def _release(self) -> None:
+        self._lock.release()
+        self._busy.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._release()
+        left, self._jobs, self._arrived, self._thread = self._jobs, deque(), queue.SimpleQueue(), None
+        for job, share in left:
+            self.submit(job, share)
+
+
+_BACKGROUND = _Background()
+
+
+class Variant:
+    """A plan for known feed shapes.
+
+    report: what the passes did. lowered: the single static partition's instructions, or None when the dataflow executor runs it, and
+    then `dynamic_reason` says why. calls: how compiled code serves them. compile_done: set once it runs as fast as it will.
+
+    A big graph's first runs are served by the dataflow executor over the unoptimised graph, and the passes run behind them too.
+    Nothing happens behind the first run, which would have to share the interpreter with it: `upgrade` starts it.
+    """
+
+    def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
+        self.plan = plan
+        self.feed_shapes = feed_shapes
+        self.partitions: list[Partition] = []
+        self.report: PipelineReport | None = None
+        self.lowered: Lowered | None = None
+        self.calls: CallReport | None = None
+        self.step: Step | None = None
+        self.dataflow: DataflowPlan | None = None
+        self.dynamic_reason = ""
+        self.inline: Step | None = None  # the step that runs without a context
+        self.compile_done = threading.Event()
+        self.failure: BaseException | None = None
+        self.used = False  # since the session's newest variant came
+        self.idle = 0  # how many variants have come since the last use
+        self._lock = threading.Lock()
+        self._slow_runs = 0  # not by a compiled step, since a background job last asked
+        self._later: Callable[[], None] | None = None  # what is left to do once the first run is over
+        self._fingerprint = ""
+        self._made_ms = 0.0  # processor time of passes, builders and layouts
+        self._slow_ms = float("inf")  # the fastest run without compiled code
+        session = plan.session
+        mode = session.jit
+        known: PlanRecord | None = None
+        if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
+            nodes, self._fingerprint = plan.survey(feed_shapes)
+            if self._fingerprint:
+                known = plan_warm_start.read(self._fingerprint)
+            if nodes > QUICK_NODES and (known is None or not known.pays_soon):
+                with collection_paused():
+                    self.partitions, _ = plan.build(feed_shapes, quick=True)
+                    self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
+                self._later = self._optimize_and_upgrade
+                return
+        self._optimize()
+        if self.lowered is None:
+            self.compile_done.set()
+        elif known is not None and self._all_on_disk():
+            self._take(self._make_step())
+            self.compile_done.set()
+        elif mode == "lazy":
+            self.step = self._make_step()  # not `inline`: its runs are counted
+            self._later = self._upgrade
+        else:
+            if mode == "eager":
+                self._build_calls()
+                store.compile(sources(all_calls(self.lowered)), refusals=True)
+            self._take(self._make_step())
+            self.compile_done.set()
+
+    def upgrade(self) -> None:
+        """Begin to replace the reference kernels, unless that has begun. Returns at once."""
+        with self._lock:
+            job, self._later = self._later, None
+        if job is not None:
+            self._submit(job)
+
+    def _submit(self, job: Callable[[], None]) -> None:
+        def with_settings() -> None:
+            with self.plan.session.settings():
+                job()
+
+        _BACKGROUND.submit(with_settings, self._share)
+
+    def _share(self) -> float:
+        """A caller who runs this very variant by reference kernels gains most when its compiled step is there soon."""
+        slow, self._slow_runs = self._slow_runs, 0
+        return _HURRIED_SHARE if slow else _SHARE
+
+    def release(self) -> None:
+        """The session is closed and runs no more: open the rings that the variant is part of. What was made can still be read."""
+        with self._lock:
+            self._later = None
+        for partition in self.partitions:
+            partition.graph.dissolve()
+        self.compile_done.set()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for part in (self.step, self.dataflow):
+            if part is not None:
+                part.after_fork()
+
+    def charge(self) -> None:
+        """Tell the session what this variant holds."""
+        session, step, lowered = self.plan.session, self.step, self.lowered
+        nodes = sum(len(partition.graph) for partition in self.partitions)
+        constants = [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
+        own = step.own_bytes if step is not None else 0
+        session.budget.charge(self, nodes * NODE_BYTES + own, [*constants, *(step.layout.constants if step is not None else ())])
+
+    def _take(self, step: Step) -> None:
+        self.step = step
+        self.inline = None if step.needs_context else step
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.thread_time()
+        try:
+            with collection_paused():
+                yield
+        finally:
+            self._made_ms += (time.thread_time() - began) * 1e3
+
+    def _all_on_disk(self) -> bool:
+        """Build the calls and load their code, compiling nothing. False when something is missing: `_upgrade` sees to it."""
+        assert self.lowered is not None
+        try:
+            self._build_calls()
+        except Exception as error:  # a builder's bug: `_upgrade` meets it again, and reports it
+            log.debug("plan %s: %s", self.plan.name, error)
+            return False
+        return store.load_present(sources(all_calls(self.lowered)))
+
+    def _optimize(self) -> None:
+        """Run the passes and lower the result."""
+        with self._timed():
+            self._run_passes()
+
+    def _run_passes(self) -> None:
+        plan, session = self.plan, self.plan.session
+        self.partitions, self.report = plan.build(self.feed_shapes)
+        if not session.straight_line:
+            self.dynamic_reason = "the straight-line step is turned off"
+        elif len(self.partitions) > 1:
+            self.dynamic_reason = f"{len(self.partitions)} partitions"
+        else:
+            try:
+                self.lowered = plan.lower(self.partitions[0].graph, self.feed_shapes)
+            except NotStatic as why:
+                self.dynamic_reason = str(why)
+        if self.dynamic_reason:
+            settings.say("executor", "plan %s: run by the dataflow executor: %s", plan.name, self.dynamic_reason)
+        if self.dynamic_reason and session.config is not None and session.config.run_graph_mode:
+            log.warning("run_graph_mode: the dataflow executor runs plan %s: %s", plan.name, self.dynamic_reason)
+
+    def _optimize_and_upgrade(self) -> None:
+        if self.plan.session.closed:
+            return
+        try:
+            self._optimize()
+            if self.lowered is None:
+                self.dataflow = self.plan.session.dataflow_plan(self.partitions)
+                self.compile_done.set()
+                return
+        except BaseException as error:  # the unoptimised graph goes on serving, and says what is wrong where it is
+            self._fail(error)
+            return
+        self._upgrade()
+
+    def _build_calls(self) -> None:
+        """Ask the builders how compiled code serves the instructions, and dump it where that is wanted."""
+        assert self.lowered is not None
+        self.calls = build_calls(self.lowered, self.plan.session.split_threads)
+        if self.report is not None and self.report.folder is not None:
+            dump_kernels(self.report.folder, self.lowered.instructions)
+
+    def _make_step(self) -> Step:
+        assert self.lowered is not None
+        session = self.plan.session
+        step = Step(self.lowered, session.step_environment(self.partitions[0].device), self.plan.name)
+        if self.report is not None and self.report.folder is not None:
+            dump_step(self.report.folder, step)
+        if settings.logs("kernels"):
+            self._say_kernels(step)
+        return step
+
+    def _say_kernels(self, step: Step) -> None:
+        """Log what serves each instruction of a step."""
+        assert self.lowered is not None
+        for instruction in self.lowered.instructions:
+            if instruction.role is None:
+                call = step.call(instruction)
+                titles = dict.fromkeys(launch.source.title or launch.entry for launch in call.launches) if call is not None else ()
+                node = f"{instruction.path}{instruction.node.name} ({instruction.node.op})"
+                why = "; ".join(titles) or instruction.reason
+                settings.say("kernels", "plan %s: %s: %s %s", self.plan.name, node, step.serving(instruction), why)
+
+    def _upgrade(self) -> None:
+        if self.plan.session.closed:
+            return
+        try:
+            assert self.lowered is not None
+            with self._timed():
+                self._build_calls()
+            instructions = self.lowered.instructions
+            soon = sources(i.one_by_one or i.call for i in instructions)
+            all_of_them = sources(all_calls(self.lowered))
+        except BaseException as error:  # a builder's bug must not end the thread that serves every session
+            self._fail(error)
+            return
+        known = set(soon)
+        if any(source not in known and store.lookup(source) is None for source in all_of_them):
+            # in two parts: what is shared is compiled first, and its step need not wait for the rest
+            self._when_ready(soon, Variant._swap_early, all_of_them)
+        else:
+            self._await(all_of_them)
+
+    def _await(self, wanted: list[KernelSource]) -> None:
+        self._when_ready(wanted, Variant._swap, wanted)
+
+    def _when_ready(self, sources: list[KernelSource], job: Callable[..., None], *args: Any) -> None:
+        """Submit the job once the sources are settled, unless nobody has the variant any more: waiting code must not keep a session."""
+        found = weakref.ref(self)
+
+        def submit() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(lambda: job(variant, *args))
+
+        store.when_ready(sources, submit)
+
+    def _swap_early(self, wanted: list[KernelSource]) -> None:
+        store.load(wanted)  # what the disk has
+        if not store.settled(wanted):
+            try:
+                self._swap_step()
+            except BaseException as error:
+                self._fail(error)
+                return
+        self._await(wanted)
+
+    def _swap(self, kernels: list[KernelSource]) -> None:
+        try:
+            with self._timed():
+                self._swap_step()
+            if self._fingerprint and kernels and all(store.lookup(source) is not None for source in kernels):
+                plan_warm_start.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
+        except BaseException as error:
+            self._fail(error)
+            return
+        self.compile_done.set()
+
+    def _swap_step(self) -> None:
+        if not self.plan.session.closed:
+            self._take(self._make_step())
+            if self.plan.variants.get(self.feed_shapes) is self:  # type: ignore[arg-type]
+                self.charge()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.plan.session.closed:  # else it was in the way of the closing, and would keep what that frees
+            self.failure = error
+            log.error("plan %s stays on reference kernels: %s", self.plan.name, error, exc_info=error)
+        self.compile_done.set()
+
+    def refused(self) -> list[tuple[str, str]]:
+        """(node, reason) of every instruction that a refused compilation leaves to its reference kernel."""
+        found = []
+        for instruction in self.lowered.instructions if self.lowered is not None else ():
+            for source in instruction.call.sources() if instruction.call is not None else ():
+                why = store.refused(source)
+                if why:
+                    found.append((instruction.node.name, why))
+        return found
+
+    def run(self, values: Sequence[np.ndarray], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
+        """One step. values: arrays in the plan's feed order. context: given by a run with options, which also chooses the pool."""
+        self.used = True
+        if context is None:
+            step = self.inline
+            if step is not None:
+                try:
+                    return step.run(values)
+                except Reroute as why:
+                    settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
+            with self.plan.session.step_context() as made:
+                return self.run(values, made, pool)
+        self._slow_runs += 1
+        began = time.perf_counter()
+        try:
+            return self._run_in(context, values, pool)
+        finally:
+            self._slow_ms = min(self._slow_ms, (time.perf_counter() - began) * 1e3)
+            if self._later is not None:
+                self.upgrade()
+
+    def _run_in(self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None) -> list[Any]:
+        step = self.step
+        if step is not None and context.collector is None:
+            try:
+                if not self.compile_done.is_set() and self.lowered is not None and may_begin_again(self.lowered):
+                    context.watch = Watch(self.upgrade, lambda: self.compile_done.is_set() and self.step is not step)
+                try:
+                    return step.run(values, context)
+                except Overtaken:
+                    context.watch, step = None, self.step
+                    assert step is not None
+                    return step.run(values, context)
+            except Reroute as why:
+                settings.say("executor", "plan %s: run by the dataflow executor: %s", self.plan.name, why)
+        dataflow = self._dataflow()
+        results = dataflow.run(values, context, pool if pool is not None else self.plan.session.pool())
+        if dataflow.gives_variant:
+            raise errors.InternalError(None, None, "Tensorflow type 21 not convertible to numpy dtype.")
+        return results
+
+    def _dataflow(self) -> DataflowPlan:
+        with self._lock:
+            if self.dataflow is None:
+                self.dataflow = self.plan.session.dataflow_plan(self.partitions)
+            return self.dataflow
+
+
+class Plan:
+    """All that is kept for one signature. feeds and fetches are tensor names in a fixed order; dtypes are the feeds'."""
+
+    variant_class: type[Variant] = Variant
+    max_variants = MAX_VARIANTS
+
+    def __init__(
+        self,
+        session: DirectSession,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        dtypes: Sequence[DType],
+        connections: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.session = session
+        self.feeds, self.fetches, self.targets = feeds, fetches, targets
+        self.connections = connections
+        self.dtypes = tuple(dtypes)
+        self.np_dtypes = tuple(np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes)
+        self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
+        self.note = ""  # what part of a run it is, if not all of it
+        self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
+        self.observed_steps = 0
+        self._lock = threading.Lock()
+
+    def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
+        """The passes' description of a run with these feed shapes."""
+        from tfjit.passes.pipeline import RunSpec
+
+        types = {name: (dtype, shape) for name, dtype, shape in zip(self.feeds, self.dtypes, feed_shapes, strict=True)}
+        return RunSpec(feeds=self.feeds, fetches=self.fetches, targets=self.targets, feed_types=types, connections=self.connections)
+
+    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
+        """How many nodes a run needs, and its fingerprint: "" when it is not recorded."""
+        return self.session.survey(self.spec(feed_shapes))
+
+    def build(self, feed_shapes: Sequence[Shape], quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        """The partitions of a run with these feed shapes, and what the passes did. quick: only what makes the graph runnable."""
+        return self.session.build_partitions(self.spec(feed_shapes), quick)
+
+    def lower(self, graph: DataflowGraph, feed_shapes: Sequence[Shape]) -> Lowered:
+        """The instructions of the only partition of such a run. Raises NotStatic."""
+        return lower(graph, self.session.find_variable, len(self.feeds))
+
+    def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
+        """The variant for these feed shapes, built if it is new."""
+        found = self.variants.get(shapes)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self.variants.get(shapes)
+            if found is None:
+                with self.session.settings():
+                    found = self.variant_class(self, shapes)
+                self.variants[shapes] = found
+                found.charge()
+                if len(self.variants) > self.max_variants:
+                    dropped = max((v for v in self.held() if v is not found), key=lambda v: v.idle)
+                    self.drop(dropped)
+                    self.session.budget.forget(dropped)
+            return found
+
+    def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Build the variant for these feed shapes and its compiled code behind the caller's back. Returns at once."""
+
+        def job() -> None:
+            if self.session.closed:
+                return
+            try:
+                self.variant(shapes).upgrade()
+            except Exception as error:  # the run itself meets what is wrong with these shapes, and says so
+                log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
+
+        _BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+        for variant in self.variants.values():
+            variant.after_fork()
+
+    def drop(self, variant: Variant) -> None:
+        """Let go of a variant: its shapes are built anew when they come again."""
+        self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
+
+    def held(self) -> list[Variant]:
+        """Every variant. A copy in one step: `drop` takes no lock, and comes from any thread."""
+        return list(self.variants.values())
+
+    def drop_all(self) -> list[Variant]:
+        """Let go of every variant; returns them."""
+        dropped = list(self.variants.values())
+        for variant in dropped:
+            self.drop(variant)
+            self.session.budget.forget(variant)
+        return dropped
+
+    def check(self, values: Sequence[Any]) -> list[Any]:
+        """The values, C-contiguous. values: in feed order; ndarrays, or other edge values for resources and variants.
+
+        Raises InvalidArgumentError when an array has another dtype than its feed.
+        """
+        checked = []
+        for name, value, dtype, np_dtype in zip(self.feeds, values, self.dtypes, self.np_dtypes, strict=True):
+            if np_dtype is None:
+                checked.append(value)
+                continue
+            if value.dtype is not np_dtype and value.dtype != np_dtype:
+                raise errors.InvalidArgumentError(None, None, f"the value fed for {name} has dtype {value.dtype}, expected {dtype.name}")
+            checked.append(value if value.flags.c_contiguous else np.array(value, order="C"))
+        return checked
+
+    def run(self, values: Sequence[Any], context: StepContext | None = None, pool: ThreadPool | None = None) -> list[Any]:
+        """One step. values: as `check` takes them. pool: for what a static step does not serve; None takes the session's first."""
+        arrays = self.check(values)
+        variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
+        if pool is None or pool.slots is None:
+            return variant.run(arrays, context, pool)
+        with pool.working():
+            return variant.run(arrays, context, pool)

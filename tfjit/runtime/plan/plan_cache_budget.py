@@ -1,0 +1,88 @@
+"""The memory that a session's plans may hold: the variants longest unused give way, whatever plan they are of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.runtime.host.fork_safety import release_lock
+
+if TYPE_CHECKING:
+    from tfjit.runtime.plan.plan import Variant
+
+NODE_BYTES: Final = 8_000
+"""Python objects of a variant a node: working graph, lowering, argument blocks, tables (4 to 7.5 kB by tracemalloc, 100 and 250 nodes)."""
+_COUNTED_BYTES: Final = 1 << 12  # smaller constants are part of NODE_BYTES
+
+
+class VariantBudget:
+    """Which variants a session holds and what each takes. Thread-safe.
+
+    An array that several variants hold (the graph's own constants, mostly) would not be freed with one of them, so it counts for none.
+    A run marks its variant, which costs it nothing; whenever a variant is new, all the others grow older by one or, if marked, young again.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self.evicted = 0
+        self._lock = threading.Lock()
+        self._entries: dict[Variant, tuple[int, tuple[np.ndarray, ...]]] = {}
+        self._holders: dict[int, int] = {}  # id of an array -> variants that hold it
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def charge(self, variant: Variant, nbytes: int, arrays: Iterable[np.ndarray]) -> None:
+        """The variant takes nbytes and holds these arrays; a second call replaces the first. Others give way where that is too much."""
+        unique = tuple({id(a): a for a in arrays if a.nbytes >= _COUNTED_BYTES}.values())
+        with self._lock:
+            if variant not in self._entries:
+                self._grow_older()
+            self._drop(variant)
+            self._entries[variant] = (nbytes, unique)
+            self._count(nbytes, unique, 1)
+            if self.held_bytes > self.limit_bytes:
+                self._make_room(variant)
+
+    def forget(self, variant: Variant) -> None:
+        """Its plan lets go of it."""
+        with self._lock:
+            self._drop(variant)
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+
+    def _grow_older(self) -> None:
+        for variant in self._entries:
+            variant.idle = 0 if variant.used else variant.idle + 1
+            variant.used = False
+
+    def _make_room(self, newest: Variant) -> None:
+        for variant in sorted(self._entries, key=lambda v: v.idle, reverse=True):
+            if self.held_bytes <= self.limit_bytes:
+                break
+            if variant is not newest:
+                self._drop(variant)
+                variant.plan.drop(variant)
+                self.evicted += 1
+
+    def _drop(self, variant: Variant) -> None:
+        entry = self._entries.pop(variant, None)
+        if entry is not None:
+            self._count(*entry, -1)
+
+    def _count(self, nbytes: int, arrays: Sequence[np.ndarray], step: int) -> None:
+        self.held_bytes += step * nbytes
+        for array in arrays:
+            before = self._holders.get(id(array), 0)
+            now = before + step
+            self.held_bytes += array.nbytes * ((now == 1) - (before == 1))
+            if now:
+                self._holders[id(array)] = now
+            else:
+                del self._holders[id(array)]

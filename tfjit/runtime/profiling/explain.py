@@ -1,0 +1,353 @@
+"""What became of a signature: passes, fused groups, and which kernel serves each node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
+from tfjit.kernels.jit.store import store
+from tfjit.runtime.lowering.lowering import Instruction
+from tfjit.runtime.profiling.kernel_timing import StepTimes, measure_variant, sample_feed, unmeasurable
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.pipeline import PipelineReport
+    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.schedule.kernel_selection import CallReport
+
+COMPILE_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedNode:
+    """How one node of the optimised graph runs.
+
+    serving: native (compiled), reference (NumPy), runtime (with the session's state), view, constant, variable, feed, fetch ...
+    kernels: titles of the compiled code it calls. members: user nodes it stands for. reason: why it is not compiled.
+    """
+
+    name: str
+    op: str
+    serving: str
+    kernels: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    bytes_moved: int = 0
+    flops: int = 0
+    predicted_us: float = 0.0
+    reason: str = ""
+    group: str = ""
+    measured_us: float | None = None
+    chunks: int = 1
+
+    def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
+        """The least time this machine could take, and what sets it: bytes or flops."""
+        used = min(self.chunks, threads)
+        by_bytes, by_flops = limits.bytes_us(self.bytes_moved, used), limits.flops_us(self.flops, used)
+        return (by_bytes, "bytes") if by_bytes >= by_flops else (by_flops, "flops")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a measurement adds. step_us: a whole run, median of `runs`."""
+
+    step_us: float
+    runs: int
+    threads: int
+    limits: MachineLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the session's plans hold together. bytes and limit_bytes: of variants; arenas are shared by all of them."""
+
+    variants: int = 0
+    bytes: int = 0
+    limit_bytes: int = 0
+    evicted: int = 0
+    arenas: int = 0
+    arena_bytes: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"this session: {self.variants} variants of plans hold {self.bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.0f} MB, "
+            f"{self.evicted} gave way; {self.arenas} shared arenas of {self.arena_bytes / 1e6:.1f} MB"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`str()` is the whole text. nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
+
+    output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed weights that stay with the plan.
+    unmeasured: why there are no times though they were asked for.
+    bundles: nodes whose launches run at the same time. divisions: (parts, nodes) of what the threads do part by part of its rows.
+    """
+
+    signature: str
+    report: PipelineReport
+    nodes: tuple[ServedNode, ...]
+    kernel_count: int
+    arena_bytes: int
+    executor: str
+    refused: tuple[tuple[str, str], ...]
+    calls: CallReport | None = None
+    measured: Measured | None = None
+    output_bytes: int = 0
+    constant_bytes: int = 0
+    held: Held = Held()
+    bundles: tuple[tuple[str, ...], ...] = ()
+    divisions: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    unmeasured: str = ""
+
+    @property
+    def peak_bytes(self) -> int:
+        """What a run of the step holds at most besides feeds and variables."""
+        return self.arena_bytes + self.output_bytes + self.constant_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON's types."""
+        nodes = []
+        for node in self.nodes:
+            entry = asdict(node)
+            if self.measured is not None and node.measured_us is not None:
+                entry["limit_us"], entry["limit"] = node.limit_us(self.measured.limits, self.measured.threads)
+            nodes.append(entry)
+        return {
+            "signature": self.signature,
+            "executor": self.executor,
+            "passes": [
+                {"name": p.name, "us": p.elapsed_us, "ops_before": p.ops_before, "ops_after": p.ops_after} for p in self.report.passes
+            ],
+            "reasons": [{"pass": where, "text": text, "nodes": names} for where, text, names in _reasons(self.report)],
+            "nodes": nodes,
+            "bundles": [list(names) for names in self.bundles],
+            "divisions": [{"parts": parts, "nodes": list(names)} for parts, names in self.divisions],
+            "kernel_count": self.kernel_count,
+            "arena_bytes": self.arena_bytes,
+            "output_bytes": self.output_bytes,
+            "constant_bytes": self.constant_bytes,
+            "peak_bytes": self.peak_bytes,
+            "session": asdict(self.held),
+            "refused": [{"node": name, "reason": why} for name, why in self.refused],
+            "measured": asdict(self.measured) if self.measured is not None else None,
+            "unmeasured": self.unmeasured,
+        }
+
+    @property
+    def reference_nodes(self) -> tuple[ServedNode, ...]:
+        """Nodes that NumPy serves though everything is compiled."""
+        return tuple(node for node in self.nodes if node.serving == "reference")
+
+    def __str__(self) -> str:
+        lines = [f"plan {self.signature}", f"run by {self.executor}", "", self.report.format(messages=False)]
+        lines.append(f"{'node':<44} {'op':<24} {'served by':<12} {'us':>8} {'kB':>9}  kernel")
+        for node in self.nodes:
+            if node.serving == "constant":
+                continue
+            kernel = "; ".join(node.kernels) or node.reason
+            time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
+            size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
+            lines.append(f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  {kernel}".rstrip())
+        if self.measured is not None:
+            lines += ["", *_measured_lines(self.nodes, self.measured)]
+        elif self.unmeasured:
+            lines += ["", f"not measured: {self.unmeasured}"]
+        groups = [node for node in self.nodes if node.group]
+        if groups:
+            lines += ["", f"{len(groups)} fused groups and loops:"]
+            for node in groups:
+                lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
+        if self.bundles:
+            lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
+            lines += [f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" for names in self.bundles]
+        for parts, divided in self.divisions:
+            lines += ["", f"rows divided into {parts} parts, one a thread from beginning to end:", f"  {', '.join(divided)}"]
+        reasons = _reasons(self.report)
+        if reasons:
+            lines += ["", "what the passes said:"]
+            for where, text, names in reasons:
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                of = f"{', '.join(names[:3])}{more}: " if any(names) else ""  # what is said of the whole graph names no node
+                lines.append(f"  {where}: {of}{text}")
+        counts = Counter(node.serving for node in self.nodes)
+        lines += ["", "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common())]
+        lines.append(
+            f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; with outputs of "
+            f"{self.output_bytes / 1000:.1f} kB and constants of {self.constant_bytes / 1000:.1f} kB at most "
+            f"{self.peak_bytes / 1000:.1f} kB a run"
+        )
+        if self.calls is not None and self.calls.groups:
+            calls = self.calls
+            lines.append(
+                f"of {calls.groups} groups {calls.shared} share another's kernel; "
+                f"{calls.one_by_one} too small for one of their own run member by member"
+            )
+        lines.append(str(self.held))
+        counters = store.snapshot()
+        lines.append(
+            f"this process: {counters.hits} kernels loaded from disk in {counters.load_ms / 1000:.2f} s, "
+            f"{counters.compiled} compiled in {counters.compile_ms / 1000:.2f} s of the compiler's"
+        )
+        for name, why in self.refused:
+            lines.append(f"refused by the compiler: {name}: {why}")
+        return "\n".join(lines) + "\n"
+
+
+def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str]:
+    """A table of the timed nodes, the longest first."""
+    timed = sorted((node for node in nodes if node.measured_us is not None), key=lambda node: -(node.measured_us or 0.0))
+    total = sum(node.measured_us or 0.0 for node in timed)
+    lines = [
+        f"measured over {measured.runs} runs on {measured.threads} threads; {measured.limits}",
+        f"{'kernel of':<44} {'us':>9} {'predicted':>9} {'share':>6} {'chunks':>6} {'GB/s':>7} {'GF/s':>7} {'of limit':>9}",
+    ]
+    for node in timed:
+        us = max(node.measured_us or 0.0, 1e-3)
+        least, what = node.limit_us(measured.limits, measured.threads)
+        limit = f"{100 * least / us:3.0f}% {what}" if node.bytes_moved or node.flops else ""
+        predicted = f"{node.predicted_us:9.1f}" if node.predicted_us else f"{'':9}"
+        lines.append(
+            f"{node.name[-44:]:<44} {us:9.1f} {predicted} {100 * us / max(total, 1e-3):5.1f}% {node.chunks:6} "
+            f"{node.bytes_moved / us / 1e3:7.1f} {node.flops / us / 1e3:7.1f} {limit:>9}"
+        )
+    lines.append(f"{'all kernels':<44} {total:9.1f} {sum(node.predicted_us for node in timed):9.1f}")
+    lines.append(f"{'a run of the step':<44} {measured.step_us:9.1f}")
+    return lines
+
+
+def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
+    """(pass, what it said, nodes it said it of), once for each text."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in report.passes:
+        for node, text in entry.messages:
+            found.setdefault((entry.name, text), []).append(node)
+    return [(name, text, nodes) for (name, text), nodes in found.items()]
+
+
+def explain_plan(
+    plan: Plan, feed_shapes: tuple[Shape, ...], measure: bool = False, values: Mapping[str, np.ndarray] | None = None
+) -> Explanation:
+    """The explanation of a plan for these feed shapes; waits for its compilation. measure: time each kernel, with `values` by feed."""
+    variant = plan.variant(tuple(feed_shapes))  # type: ignore[arg-type]
+    variant.upgrade()
+    variant.compile_done.wait(COMPILE_TIMEOUT_S)
+    if variant.failure is not None:
+        raise variant.failure
+    times, unmeasured = None, ""
+    if measure:
+        times, unmeasured = _measure(plan, variant, feed_shapes, values or {})
+    return _explain(plan, variant, times, unmeasured)
+
+
+def explain_nothing(measure: bool = False) -> Explanation:
+    """Return the explanation of a run without fetches and targets, or whose fetches are all fed."""
+    from tfjit.passes.pipeline import PipelineReport
+
+    why = "there is nothing to compute"
+    return Explanation("->", PipelineReport(), (), 0, 0, f"nothing: {why}", (), unmeasured=why if measure else "")
+
+
+def _measure(plan: Plan, variant: Variant, feed_shapes: Sequence[Shape], given: Mapping[str, np.ndarray]) -> tuple[StepTimes | None, str]:
+    """Return (times, "") or (None, why there are none).
+
+    Raises what a run raises of values that the caller gave.
+    """
+    reason = unmeasurable(variant)
+    if reason:
+        return None, reason
+    made_up = [name for name in plan.feeds if name not in given]
+    feeds = [
+        given[name] if name in given else sample_feed(tuple(shape or ()), dtype)  # type: ignore[arg-type]
+        for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
+    ]
+    try:
+        return measure_variant(plan, variant, feeds), ""
+    except errors.FailedPreconditionError as error:
+        return None, f"a run fails: {error.message}"
+    except errors.OpError as error:
+        if not made_up:
+            raise
+        return None, f"a run with made-up values fails, give those of {', '.join(made_up)} in feed_dict: {error.message}"
+
+
+def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
+    nodes: list[ServedNode] = []
+    titles: set[str] = set()
+    if variant.lowered is not None and variant.step is not None:
+        by_node: dict[str, Instruction] = {}
+        for instruction in variant.lowered.instructions:
+            if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
+                by_node[instruction.node.name] = instruction
+        graph = variant.partitions[0].graph
+        served = dict(variant.lowered.served)
+        for name, instruction in by_node.items():  # what stands in bodies, after the graph's own nodes
+            served.setdefault(name, (instruction.serving, instruction.reason))
+        for name, (how, why) in served.items():
+            at = by_node.get(name)
+            node = at.node if at is not None else graph.node(name)
+            if at is None:
+                nodes.append(ServedNode(name, node.op, how, members=tuple(node.origin), reason=why))
+                continue
+            serving = variant.step.serving(at)
+            call = variant.step.call(at) or at.call
+            kernels: tuple[str, ...] = ()
+            cost = 0.0
+            if call is not None and serving == "native":
+                kernels = tuple(dict.fromkeys(launch.source.title or launch.entry for launch in call.launches))
+                cost = sum(launch.cost_ns for launch in call.launches) / 1000
+                titles.update(launch.source.digest for launch in call.launches)
+            group = node.attrs.get("group") or node.attrs.get("program")
+            nodes.append(
+                ServedNode(
+                    name,
+                    node.op,
+                    serving,
+                    kernels,
+                    tuple(node.origin),
+                    call.bytes_moved if call is not None else 0,
+                    call.flops if call is not None else 0,
+                    cost,
+                    at.reason,
+                    group.explain() if group is not None else "",
+                    times.by_node[name].us if times is not None and name in times.by_node else None,
+                    times.by_node[name].chunks if times is not None and name in times.by_node else 1,
+                )
+            )
+        executor = "a straight-line step on the caller's thread"
+        arena = variant.step.arena_bytes
+    else:
+        for partition in variant.partitions:
+            for node in partition.graph.op_nodes():
+                nodes.append(ServedNode(node.name, node.op, "dataflow", members=tuple(node.origin)))
+        executor = f"the dataflow executor: {variant.dynamic_reason}"
+        arena = 0
+    assert variant.report is not None  # the compilation is done
+    step = variant.step if variant.lowered is not None else None
+    return Explanation(
+        plan.name,
+        variant.report,
+        tuple(nodes),
+        len(titles),
+        arena,
+        f"{executor} ({plan.note})" if plan.note else executor,
+        tuple(variant.refused()),
+        variant.calls,
+        Measured(times.step_us, times.runs, times.threads, machine_limits()) if times is not None else None,
+        step.output_bytes if step is not None else 0,
+        step.constant_bytes if step is not None else 0,
+        _held(plan),
+        tuple(tuple(i.node.name for i in members) for members in step.bundles) if step is not None else (),
+        step.divisions if step is not None else (),
+        unmeasured,
+    )
+
+
+def _held(plan: Plan) -> Held:
+    budget, arenas = plan.session.budget, plan.session.arenas
+    return Held(len(budget), budget.held_bytes, budget.limit_bytes, budget.evicted, arenas.count, arenas.nbytes)

@@ -1,0 +1,197 @@
+"""Each kernel of a step timed in place: whole runs with the walker's trace on, medians over them."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.kernels.executor import table_executor
+from tfjit.runtime.lowering.lowering import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.step.layout import Stretch
+
+MEASURE_S: Final = 0.5
+_MIN_RUNS, _MAX_RUNS = 5, 500
+_WARM_UP_RUNS = 3
+# Runtime kernels whose effects a copy of the variables undoes.
+_REVERSIBLE: Final = frozenset(
+    {
+        *(name + suffix for name in ("Assign", "AssignAdd", "AssignSub") for suffix in ("", "VariableOp")),
+        *("IsVariableInitialized", "VarIsInitializedOp", "VariableShape"),
+    }
+)
+
+
+@dataclass(slots=True)
+class NodeTime:
+    """One node's part of a step. us: median; of a bundle its predicted part, of a division the longest part.
+
+    chunks: of its largest launch.
+    """
+
+    us: float = 0.0
+    chunks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """by_node: node name -> time. step_us: a whole run without the trace. runs: how many were timed. threads: intra-op."""
+
+    by_node: dict[str, NodeTime]
+    step_us: float
+    runs: int
+    threads: int
+
+
+def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A value to measure with: uniform in [0.1, 1) for numbers with a fraction, zeros (valid indices) and empty strings else."""
+    if dtype.kind == "O":
+        return np.full(shape, b"", object)
+    if dtype.kind in "iub":
+        return np.zeros(shape, dtype)
+    return np.random.default_rng(0).uniform(0.1, 1.0, shape).astype(dtype)
+
+
+def unmeasurable(variant: Variant) -> str:
+    """Return why the kernels of a variant cannot be timed, "" where they can."""
+    if variant.step is None or variant.lowered is None:
+        return f"only a static step can be measured; here: {variant.dynamic_reason}"
+    for instruction in variant.lowered.instructions:
+        if instruction.serving == "runtime" and instruction.node.op not in _REVERSIBLE:
+            return f"{instruction.node.name} ({instruction.node.op}) has effects that a measurement could not undo"
+    return ""
+
+
+def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -> StepTimes:
+    """Time the kernels of a static step. Variables and random streams are as before afterwards; runs at the same time see them change.
+
+    feeds: in the plan's order. Needs: `unmeasurable` has nothing to say against it. Raises what a run raises.
+    """
+    step, lowered = variant.step, variant.lowered
+    assert step is not None
+    assert lowered is not None
+    session = plan.session
+    arrays = plan.check(feeds)
+    with _restored(lowered.instructions, session.state), session.step_context() as context:
+        instance = step.instance()
+        try:
+            return _measure(step, instance, lambda: instance(arrays, context))
+        finally:
+            step.free.append(instance)
+
+
+def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) -> StepTimes:
+    for _ in range(_WARM_UP_RUNS):
+        run()
+    start = time.perf_counter()
+    run()
+    count = int(min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(time.perf_counter() - start, 1e-6))))
+    whole = []
+    for _ in range(count):
+        start = time.perf_counter()
+        run()
+        whole.append(time.perf_counter() - start)
+    layout, scope = step.layout, instance.__globals__
+    ticks_per_us = table_executor.ticks_per_second() * 1e-6
+    parts = [part for _, part in layout.table_words]
+    tables = [scope[f"t{k}"] for k in range(len(layout.stretches))] + [table.words for table in scope["parts"]]
+    stretches = [*layout.stretches, *(part.stretch for part in parts)]
+    stamps = [np.zeros(1 + 2 * len(stretch.rows), np.int64) for stretch in stretches]
+    python_kernels = {f"k{position}": instruction for position, instruction in _python_segments(layout)}
+    elapsed: dict[str, list[float]] = {name: [] for name in python_kernels}
+    rows: list[list[np.ndarray]] = [[] for _ in stamps]
+    kept = {name: scope[name] for name in python_kernels}
+    try:
+        for table, buffer in zip(tables, stamps, strict=True):
+            table_executor.set_trace(table, buffer.ctypes.data)
+        for name, kernel in kept.items():
+            scope[name] = _timed(kernel, elapsed[name])
+        for _ in range(count):
+            for buffer in stamps:
+                buffer[:] = 0
+            for totals in elapsed.values():
+                totals.append(0.0)
+            run()
+            for stamped, buffer in zip(rows, stamps, strict=True):
+                stamped.append(buffer[1::2].copy())
+    finally:
+        for table in tables:
+            table_executor.set_trace(table, 0)
+        scope.update(kept)
+    found: dict[str, NodeTime] = {}
+    for stretch, stamped in zip(layout.stretches, rows):
+        _add_rows(found, stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+    for placed in layout.parts.values():
+        longest: dict[str, NodeTime] = {}
+        for part in placed:
+            times: dict[str, NodeTime] = {}
+            stamped = rows[len(layout.stretches) + parts.index(part)]
+            _add_rows(times, part.stretch, np.median(np.array(stamped), axis=0) / ticks_per_us)
+            for name, entry in times.items():
+                longest[name] = max(longest.get(name, entry), entry, key=lambda e: e.us)
+        for name, entry in longest.items():
+            total = found.setdefault(name, NodeTime())
+            total.us += entry.us
+            total.chunks = max(total.chunks, len(placed))
+    for name, instruction in python_kernels.items():
+        found.setdefault(instruction.node.name, NodeTime()).us += statistics.median(elapsed[name]) * 1e6
+    return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
+
+
+def _add_rows(found: dict[str, NodeTime], stretch: Stretch, elapsed_us: np.ndarray) -> None:
+    """Add what each row of a table took to the nodes it is for. Of a row that stands for parts, these have their own."""
+    for owned, us in zip(stretch.owners, elapsed_us.tolist(), strict=True):
+        total = sum(one.launch.cost_ns for one in owned)
+        for one in owned:
+            if one.instruction.spec.op != PARTS:
+                entry = found.setdefault(one.instruction.node.name, NodeTime())
+                entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
+                entry.chunks = max(entry.chunks, one.chunks)
+
+
+def _python_segments(layout: Any) -> list[tuple[int, Instruction]]:
+    """Return the Python kernels between stretches by slot, without the markers of loops and branches."""
+    return [segment for segment in layout.segments if isinstance(segment, tuple) and segment[1].role is None]
+
+
+def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., Any]:
+    """Return the kernel, adding its time to the current run's: a loop calls it often, a branch not taken never."""
+
+    def timed(*args: Any) -> Any:
+        start = time.perf_counter()
+        result = kernel(*args)
+        elapsed[-1] += time.perf_counter() - start
+        return result
+
+    return timed
+
+
+@contextlib.contextmanager
+def _restored(instructions: Sequence[Instruction], state: Any) -> Iterator[None]:
+    """Put variables and random streams back afterwards."""
+    variables = {
+        id(v.variable): v.variable for i in instructions for v in i.inputs if v.root.variable is not None and v.variable is not None
+    }
+    values = [(variable, variable.value, None if variable.value is None else variable.value.copy()) for variable in variables.values()]
+    names = {i.node.name for i in instructions}
+    streams = [(array, array.copy()) for name, array in state.node_states() if name in names]
+    try:
+        yield
+    finally:
+        for variable, array, copy in values:
+            if array is not None and copy is not None:
+                np.copyto(array, copy)
+            variable.value = array
+        for array, copy in streams:
+            np.copyto(array, copy)

@@ -1,0 +1,427 @@
+"""Which axis of a node's outputs the rows of its inputs run along: where no row of a result depends on another row of an operand.
+
+Rows are one axis of length `rows`, the batch say; a tensor is *by rows* along one of its axes, or *whole* (None): the same for all rows.
+An axis by rows has a multiple of `rows` elements, those of a row side by side. What is said here is true for any part of the rows: a node
+given some rows of its operands, and the whole of the others, gives those rows of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.scalar import elementwise
+from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.registry import NodeSpec, TensorSpec
+
+Axis = int | None
+
+
+class Mixed(Exception):
+    """A row of a result depends on other rows, or nobody has said that it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByRows:
+    """inputs, outputs: along which axes a node takes and gives rows. sizes: (input, place): a known vector that has the length of an
+    output's axis by rows at that place, and must have that of a part."""
+
+    inputs: tuple[Axis, ...]
+    outputs: tuple[Axis, ...]
+    sizes: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows first..last of all `rows`."""
+
+    first: int
+    last: int
+    rows: int
+
+    def shape(self, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+        """What is left of a shape that is by rows along `axis`."""
+        if axis is None:
+            return shape
+        return (*shape[:axis], self.length(shape[axis]), *shape[axis + 1 :])
+
+    def length(self, whole: int) -> int:
+        """What is left of an axis by rows."""
+        return whole // self.rows * (self.last - self.first)
+
+    def start(self, whole: int) -> int:
+        """Where the part of an axis by rows begins."""
+        return whole // self.rows * self.first
+
+    def slices(self, shape: Sequence[int], axis: int) -> tuple[slice, ...]:
+        """The part of an array by rows along `axis`."""
+        first = self.start(shape[axis])
+        return (*(slice(None),) * axis, slice(first, first + self.length(shape[axis])))
+
+
+def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows: int) -> Axis:
+    """The axis by rows of the same elements in another shape. Raises Mixed where rows are no longer a part of one axis."""
+    if axis is None:
+        return None
+    before = prod(shape[:axis])
+    count = 1
+    for k, length in enumerate(new):
+        if count == before and length % rows == 0 and length:
+            return k
+        count *= length
+    raise Mixed(f"rows of {list(shape)} along axis {axis} are not one axis of {list(new)}")
+
+
+def by_rows(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    """How a node takes and gives rows when its inputs are by rows along `axes`; it may ask for more of them to be by rows.
+
+    Raises Mixed when results of one row depend on other rows.
+    """
+    if all(axis is None for axis in axes):
+        return ByRows(tuple(axes), (None,) * len(spec.outputs))
+    rule = _RULES.get(spec.op)
+    if rule is not None:
+        return rule(spec, axes, rows)
+    if elementwise.lookup(spec.op) is not None:
+        return _elementwise(spec, axes, rows)
+    raise Mixed(f"{spec.op} is not known to keep rows apart")
+
+
+def part_of(spec: NodeSpec, rule: ByRows, part: Part) -> NodeSpec:
+    """The same node for a part of the rows."""
+    constants = _parts_of_known(spec.constants, rule, part)
+    for k, place in rule.sizes:
+        constants[k] = _part_of_sizes(constants[k], place, part)
+    attrs: Mapping[str, Any] = spec.attrs
+    if spec.op == "_Fused":
+        attrs = {**spec.attrs, "group": _part_of_group(spec.attrs["group"], rule.inputs, part)}
+    return replace(
+        spec,
+        attrs=attrs,
+        inputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(spec.inputs, rule.inputs, strict=True)),
+        outputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(spec.outputs, rule.outputs, strict=True)),
+        constants=constants,
+    )
+
+
+def _parts_of_known(constants: Mapping[int, np.ndarray], rule: ByRows, part: Part) -> dict[int, np.ndarray]:
+    found = {}
+    for k, value in constants.items():
+        axis = rule.inputs[k]
+        found[k] = value if axis is None else np.ascontiguousarray(value[part.slices(value.shape, axis)])
+    return found
+
+
+def _part_of_sizes(sizes: np.ndarray, place: int, part: Part) -> np.ndarray:
+    found = np.array(sizes)
+    if found[place] != -1:  # "what is left" is so of a part, too
+        found[place] = part.length(int(found[place]))
+    return found
+
+
+def _part_of_tensor(tensor: TensorSpec, axis: Axis, part: Part) -> TensorSpec:
+    return TensorSpec(tensor.dtype, part.shape(tensor.shape, axis))
+
+
+def _positive(axis: Any, rank: int) -> int:
+    found = int(axis)
+    return found + rank if found < 0 else found
+
+
+def _known(spec: NodeSpec, k: int) -> np.ndarray:
+    if k not in spec.constants:
+        raise Mixed(f"input {k} of {spec.name} is not known")
+    return np.asarray(spec.constants[k])
+
+
+def _only(axes: Sequence[Axis], *at: int) -> None:
+    """Nothing but these inputs may be by rows."""
+    if any(axis is not None for k, axis in enumerate(axes) if k not in at):
+        raise Mixed("an operand that all rows read is by rows")
+
+
+def _elementwise(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    rank = max((len(t.shape) for t in spec.inputs), default=0)
+    found = {rank - len(t.shape) + axis for t, axis in zip(spec.inputs, axes) if axis is not None}
+    if len(found) != 1:
+        raise Mixed(f"{spec.op} would put rows of different axes together")
+    (axis,) = found
+    if spec.op == "Select" and any(t.shape != spec.inputs[0].shape for t in spec.inputs):
+        raise Mixed("Select by a vector")
+    length = spec.outputs[0].shape[axis]
+    needed: list[Axis] = []
+    for t, own in zip(spec.inputs, axes):
+        at = axis - (rank - len(t.shape))
+        if own is not None and t.shape[own] != length:
+            raise Mixed(f"{spec.op} repeats rows")
+        needed.append(at if at >= 0 and t.shape[at] == length else None)
+    return ByRows(tuple(needed), (axis,) * len(spec.outputs))
+
+
+def _bias_add(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    rank = len(spec.inputs[0].shape)
+    channels = 1 if bytes(spec.attrs.get("data_format", b"NHWC")) == b"NCHW" and rank > 2 else rank - 1
+    _only(axes, 0)
+    if axes[0] == channels:
+        raise Mixed("the channels are by rows")
+    return ByRows((axes[0], None), (axes[0],))
+
+
+def _product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    turned_a, turned_b = bool(spec.attrs.get("transpose_a", False)), bool(spec.attrs.get("transpose_b", False))
+    row, column = (1 if turned_a else 0), (0 if turned_b else 1)
+    if tuple(axes) == (row, None):
+        return ByRows((row, None), (0,))
+    if tuple(axes) == (None, column):
+        return ByRows((None, column), (1,))
+    raise Mixed("rows are summed over")
+
+
+def _batch_product(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    x, y = spec.inputs
+    rank = len(spec.outputs[0].shape)
+    row = len(x.shape) - (1 if spec.attrs.get("adj_x", False) else 2)
+    column = len(y.shape) - (2 if spec.attrs.get("adj_y", False) else 1)
+    if axes[0] == row and axes[1] is None and (len(y.shape) == 2 or prod(y.shape[:-2]) == 1):
+        return ByRows((row, None), (rank - 2,))
+    if axes[1] == column and axes[0] is None and (len(x.shape) == 2 or prod(x.shape[:-2]) == 1):
+        return ByRows((None, column), (rank - 1,))
+    found = {rank - len(t.shape) + axis for t, axis in zip(spec.inputs, axes) if axis is not None}
+    (at, *others) = found
+    if others or at >= rank - 2:
+        raise Mixed("rows are summed over")
+    length = spec.outputs[0].shape[at]
+    needed: list[Axis] = []
+    for t, own in zip(spec.inputs, axes):
+        k = at - (rank - len(t.shape))
+        if own is not None and t.shape[own] != length:
+            raise Mixed("a product repeats rows")
+        needed.append(k if k >= 0 and t.shape[k] == length else None)
+    return ByRows((needed[0], needed[1]), (at,))
+
+
+def _alike(axes: Sequence[Axis], at: Sequence[int]) -> int:
+    """The one axis of these inputs that are by rows; all of them are to be."""
+    found = {axes[k] for k in at} - {None}
+    _only(axes, *at)
+    if len(found) != 1:
+        raise Mixed("inputs are by rows along different axes")
+    (axis,) = found
+    assert axis is not None
+    return axis
+
+
+def _concat(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    count = len(spec.inputs) - 1
+    values, axis_at = (range(count), count) if spec.op == "ConcatV2" else (range(1, count + 1), 0)
+    joined = _positive(_known(spec, axis_at).reshape(-1)[0], len(spec.outputs[0].shape))
+    axis = _alike(axes, values)
+    if axis == joined:
+        raise Mixed("rows are joined to others")
+    return ByRows(tuple(axis if k in values else None for k in range(count + 1)), (axis,))
+
+
+def _pack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    at = _positive(spec.attrs.get("axis", 0), len(spec.outputs[0].shape))
+    axis = _alike(axes, range(len(axes)))
+    return ByRows((axis,) * len(axes), (axis + (axis >= at),))
+
+
+def _unpack(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    at = _positive(spec.attrs.get("axis", 0), len(spec.inputs[0].shape))
+    axis = _alike(axes, (0,))
+    if axis == at:
+        raise Mixed("rows become tensors of their own")
+    return ByRows((axis,), (axis - (axis > at),) * len(spec.outputs))
+
+
+def _split(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    value, axis_at = (1, 0) if spec.op == "Split" else (0, 2)
+    axis = _alike(axes, (value,))
+    if axis == _positive(_known(spec, axis_at).reshape(-1)[0], len(spec.inputs[value].shape)):
+        raise Mixed("rows are split")
+    return ByRows(tuple(axis if k == value else None for k in range(len(axes))), (axis,) * len(spec.outputs))
+
+
+def _transpose(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    order = [_positive(k, len(spec.inputs[0].shape)) for k in _known(spec, 1).reshape(-1)]
+    return ByRows((axis, None), (order.index(axis),))
+
+
+def _slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    if int(_known(spec, 1)[axis]) != 0 or spec.outputs[0].shape[axis] != spec.inputs[0].shape[axis]:
+        raise Mixed("some rows are left out")
+    _known(spec, 2)
+    return ByRows((axis, None, None), (axis,), ((2, axis),))
+
+
+def _strided_slice(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    begin, end, strides = (_known(spec, k) for k in (1, 2, 3))
+    masks = {name: int(spec.attrs.get(f"{name}_mask", 0)) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    if masks["ellipsis"] or masks["new_axis"]:
+        raise Mixed("a slice with an ellipsis or new axes")
+    length = spec.inputs[0].shape[axis]
+    out = axis - sum(masks["shrink_axis"] >> k & 1 for k in range(axis))
+    if axis >= len(begin):
+        return ByRows((axis, None, None, None), (out,))
+    bit = 1 << axis
+    whole = int(strides[axis]) == 1 and (masks["begin"] & bit or int(begin[axis]) == 0) and not masks["shrink_axis"] & bit
+    if whole and masks["end"] & bit:
+        return ByRows((axis, None, None, None), (out,))
+    if whole and int(end[axis]) == length:
+        return ByRows((axis, None, None, None), (out,), ((2, axis),))
+    raise Mixed("some rows are left out")
+
+
+def _reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    rank = len(spec.inputs[0].shape)
+    reduced = {_positive(k, rank) for k in _known(spec, 1).reshape(-1)}
+    if axis in reduced:
+        raise Mixed("rows are reduced")
+    kept = bool(spec.attrs.get("keep_dims", False))
+    return ByRows((axis, None), (axis if kept else axis - sum(k < axis for k in reduced),))
+
+
+def _arg_reduction(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    reduced = _positive(_known(spec, 1).reshape(-1)[0], len(spec.inputs[0].shape))
+    if axis == reduced:
+        raise Mixed("rows are reduced")
+    return ByRows((axis, None), (axis - (axis > reduced),))
+
+
+def _last_axis(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    if axis == len(spec.inputs[0].shape) - 1:
+        raise Mixed("rows are normalized")
+    return ByRows((axis,), (axis,))
+
+
+def _view(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    _only(axes, 0)
+    axis = reshaped_axis(spec.inputs[0].shape, axes[0], spec.outputs[0].shape, rows)
+    sizes: tuple[tuple[int, int], ...] = ()
+    if spec.op == "Reshape":
+        _known(spec, 1)
+        assert axis is not None
+        sizes = ((1, axis),)
+    return ByRows((axes[0], *(None,) * (len(axes) - 1)), (axis,), sizes)
+
+
+def _same(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, range(len(axes)))
+    return ByRows((axis,) * len(axes), (axis,) * len(spec.outputs))
+
+
+def _get_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    axis = _alike(axes, (0,))
+    if axis == 0:
+        raise Mixed("an element of what is by rows")
+    return ByRows((axis, None), (axis - 1,))
+
+
+def _set_row(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    _only(axes, 0, 2)
+    found = ({axes[0]} if axes[0] is not None else set()) | ({axes[2] + 1} if axes[2] is not None else set())
+    if len(found) != 1 or 0 in found:
+        raise Mixed("an element is set of what is by rows")
+    (axis,) = found
+    return ByRows((axis, None, axis - 1), (axis,))
+
+
+def _fused(spec: NodeSpec, axes: Sequence[Axis], rows: int) -> ByRows:
+    group: FusedGroup = spec.attrs["group"]
+    inputs, _, rules = _group_rules(group, axes, rows)
+    return ByRows(tuple(inputs), tuple(_axis_of(ref, inputs, {}, rules) for ref in group.outputs))
+
+
+def _axis_of(ref: Ref, inputs: Sequence[Axis], constants: Mapping[int, Axis], rules: Sequence[ByRows]) -> Axis:
+    if ref.member == INPUT:
+        return inputs[ref.index]
+    if ref.member == CONSTANT:
+        return constants.get(ref.index)
+    return rules[ref.member].outputs[ref.index]
+
+
+def _group_rules(group: FusedGroup, axes: Sequence[Axis], rows: int) -> tuple[list[Axis], dict[int, Axis], list[ByRows]]:
+    """(axes of the inputs, of the constants, how each member takes and gives rows): what a member asks of them may change the others."""
+    inputs, constants = list(axes), dict[int, Axis]()
+    while True:
+        rules: list[ByRows] = []
+        asked = False
+        for member in group.members:
+            found = [_axis_of(ref, inputs, constants, rules) for ref in member.inputs]
+            rule = by_rows(member.spec, found, rows)
+            for ref, have, needed in zip(member.inputs, found, rule.inputs, strict=True):
+                if have == needed:
+                    continue
+                if have is not None or needed is None or ref.member not in (INPUT, CONSTANT):
+                    raise Mixed(f"{member.spec.name} takes a value by rows and whole")
+                (inputs if ref.member == INPUT else constants)[ref.index] = needed
+                asked = True
+            rules.append(rule)
+        if not asked:
+            return inputs, constants, rules
+
+
+def _part_of_group(group: FusedGroup, axes: Sequence[Axis], part: Part) -> FusedGroup:
+    inputs, constants, rules = _group_rules(group, axes, part.rows)
+    values = list(group.constants)
+    for k, axis in constants.items():
+        if axis is not None:
+            values[k] = np.ascontiguousarray(values[k][part.slices(values[k].shape, axis)])
+    members = []
+    for member, rule in zip(group.members, rules, strict=True):
+        made = part_of(replace(member.spec, constants={}), replace(rule, sizes=()), part)
+        made = replace(made, constants=_member_constants(member, rule, values, part))
+        members.append(Member(made, member.inputs))
+    return replace(
+        group,
+        inputs=tuple(_part_of_tensor(t, axis, part) for t, axis in zip(group.inputs, inputs, strict=True)),
+        members=tuple(members),
+        constants=tuple(values),
+    )
+
+
+def _member_constants(member: Member, rule: ByRows, values: list[np.ndarray], part: Part) -> dict[int, np.ndarray]:
+    """What a member knows of its inputs; sizes change among the group's own constants, too."""
+    found = _parts_of_known(member.spec.constants, rule, part)
+    for k, place in rule.sizes:
+        found[k] = _part_of_sizes(found[k], place, part)
+        if member.inputs[k].member == CONSTANT:
+            values[member.inputs[k].index] = found[k]
+    return found
+
+
+_REDUCTIONS: Final = ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
+_RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] = {
+    "BiasAdd": _bias_add,
+    "MatMul": _product,
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_product),
+    **dict.fromkeys(("Concat", "ConcatV2"), _concat),
+    "Pack": _pack,
+    "Unpack": _unpack,
+    **dict.fromkeys(("Split", "SplitV"), _split),
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "StridedSlice": _strided_slice,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _arg_reduction),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _last_axis),
+    **dict.fromkeys(("Reshape", "Squeeze", "ExpandDims", "Identity", "StopGradient", "DeepCopy", "EnsureShape"), _view),
+    **dict.fromkeys(("AddN",), _same),
+    "_GetRow": _get_row,
+    "_SetRow": _set_row,
+    "_Fused": _fused,
+}
+
+
+__all__ = ["Axis", "ByRows", "Mixed", "Part", "by_rows", "part_of", "reshaped_axis"]

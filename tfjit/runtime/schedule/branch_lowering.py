@@ -1,0 +1,111 @@
+"""Loops and branches as jumps between the rows of a table: which may become so, and where each jump goes.
+
+loop      (head:)                          branch    test: not this case -> next case
+test      test: over -> behind             ...
+...                                        case      jump -> behind; (next case:) test: not this case -> next case
+repeat    jump -> head; (behind:)          join      (behind:)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.executor.table_executor import JUMP, TEST_BYTE, TEST_INT32, TEST_INT64
+from tfjit.runtime.lowering.lowering import ATOMIC
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.runtime.lowering.lowering import Instruction
+
+# dtype of a scalar -> (kind of test, mask): a float is true unless all its bits but the sign are 0
+_TESTS: Final[dict[str, tuple[int, int]]] = {
+    **dict.fromkeys(("bool", "int8", "uint8"), (TEST_BYTE, -1)),
+    **dict.fromkeys(("int32", "uint32"), (TEST_INT32, -1)),
+    **dict.fromkeys(("int64", "uint64"), (TEST_INT64, -1)),
+    "float32": (TEST_INT32, 0x7FFFFFFF),
+    "float64": (TEST_INT64, 0x7FFFFFFFFFFFFFFF),
+}
+
+
+def compiled_constructs(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> set[int]:
+    """Ids of the loops and branches that can be jumps: all inside is compiled, and nothing needs a variable's lock."""
+    found: set[int] = set()
+    refused: set[int] = set()
+    for instruction in instructions:
+        if instruction.construct is None:
+            continue
+        found.add(id(instruction.construct))
+        if instruction.role is None:
+            fits = id(instruction) in calls and instruction.node.op not in ATOMIC
+        else:
+            fits = all(value.dtype.name in _TESTS for value in instruction.inputs)
+        if not fits:
+            refused.update(id(construct) for construct in instruction.construct.chain)
+    return found - refused
+
+
+@dataclass(slots=True)
+class Jump:
+    """A row to be written. target: row to go on with, -1 where that comes later. test: mask, value and invert of a test's block."""
+
+    target: int
+    kind: int
+    test: tuple[int, int, int] | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A loop or branch that has begun. case: its number. next_case, behind: rows of jumps that wait for these places."""
+
+    head: int = 0
+    case: int = 0
+    next_case: list[int] = field(default_factory=list)
+    behind: list[int] = field(default_factory=list)
+
+
+class Labels:
+    """Places that jumps go to, while a stretch's rows are written one after the other."""
+
+    def __init__(self) -> None:
+        self._open: list[_Open] = []
+
+    def arrive(self, marker: Instruction, row: int) -> list[tuple[int, int]]:
+        """(earlier row, the row it goes on with) for jumps to a marker whose own rows begin at `row`."""
+        if marker.role in ("loop", "branch"):
+            self._open.append(_Open(head=row))
+        elif marker.role == "case":  # what is no earlier case goes on behind the jump that ends the last one
+            at = self._open[-1]
+            waiting, at.next_case = at.next_case, []
+            return [(jump, row + 1) for jump in waiting]
+        elif marker.role == "join":
+            done = self._open.pop()
+            return [(jump, row) for jump in done.next_case + done.behind]
+        elif marker.role == "repeat":
+            return [(jump, row + 1) for jump in self._open[-1].behind]
+        return []
+
+    def leave(self, marker: Instruction, row: int) -> list[Jump]:
+        """The jumps that stand for a marker, the first at `row`."""
+        if marker.role in ("loop", "join"):
+            return []
+        at = self._open[-1]
+        if marker.role == "repeat":
+            self._open.pop()
+            return [Jump(at.head, JUMP)]
+        kind, mask = _TESTS[marker.inputs[0].dtype.name]
+        construct = marker.construct
+        assert construct is not None
+        if marker.role == "test":
+            at.behind.append(row)
+            return [Jump(-1, kind, (mask, 0, 0))]
+        jumps = []
+        if marker.role == "case":
+            at.case += 1
+            at.behind.append(row)
+            jumps.append(Jump(-1, JUMP))
+        if at.case + 1 < construct.cases:  # the last case also takes all other numbers
+            at.next_case.append(row + len(jumps))
+            jumps.append(Jump(-1, kind, (mask, 0, 0) if construct.boolean else (mask, at.case, 1)))
+        return jumps

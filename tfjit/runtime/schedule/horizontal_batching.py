@@ -1,0 +1,319 @@
+"""Which instructions of a step run at the same time: launches that fill no thread pool alone, bundled where they do not need each other.
+
+The updates of mid-sized variables, the branches of a graph, many small ops: each would be one thread's work while the others wait.
+A bundle's launches are one row of the walker's table, whose chunks are shared out like those of a single launch
+(`tfjit_bundle` in `kernels/executor/thread_pool_ir.py`).
+
+This file decides only: `plan` in which order and with whom, `cut` what a chunk of a bundle does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.runtime.lowering.lowering import ATOMIC, PARTS
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+
+CHUNKS_PER_THREAD: Final = 4
+LEAST_NS: Final = 400.0
+"""A shorter instruction takes less time than its operands take from another core's cache."""
+HANDOVER_NS: Final = 1500.0
+"""What it takes to share a launch out, and to wait for the last of it."""
+_GAIN_NS: Final = 2000.0  # what a bundle must save
+_FILLED: Final = 0.75  # of the threads' time: what comes nearer to it alone gains nothing in company
+_ENOUGH_NS: Final = 50_000.0  # a thread's part of a bundle that waits for no more members: what they read should still be in the caches
+_WINDOW: Final = 256
+"""So far ahead of its turn may an instruction run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What an instruction costs. alone_ns: with its launches shared between all threads; longest_ns: of what cannot be shared."""
+
+    total_ns: float
+    alone_ns: float
+    longest_ns: float
+
+
+def chunks_of(chunks: int, threads: int) -> int:
+    """Into how many parts a launch is cut that may be cut into `chunks`."""
+    return 1 if threads <= 1 else min(chunks, CHUNKS_PER_THREAD * threads)
+
+
+def cut(members: Sequence[Sequence[tuple[float, int]]], threads: int) -> list[list[tuple[int, int, int, int]]]:
+    """The chunks of a bundle, about equally long: each a list of (member, launch, chunk, chunks of the launch) to be run in that order.
+
+    members: for each its launches as (predicted ns, chunks). The launches of a member that has several stay together, in their order;
+    each has one chunk then. The longest chunks come at both ends, where callers and helpers begin.
+    """
+    pieces: list[tuple[float, list[tuple[int, int, int, int]]]] = []
+    for m, launches in enumerate(members):
+        if len(launches) == 1:
+            cost, size = launches[0]
+            pieces += [(cost / size, [(m, 0, chunk, size)]) for chunk in range(size)]
+        elif launches:
+            pieces.append((sum(cost for cost, _ in launches), [(m, n, 0, 1) for n in range(len(launches))]))
+    pieces.sort(key=lambda piece: -piece[0])
+    least = sum(cost for cost, _ in pieces) / (CHUNKS_PER_THREAD * threads)
+    found: list[list[tuple[int, int, int, int]]] = []
+    filled = least
+    for cost, items in pieces:
+        if filled >= least:
+            found.append([])
+            filled = 0.0
+        found[-1] += items
+        filled += cost
+    return found[::2] + found[1::2][::-1]
+
+
+def plan(lowered: Lowered, calls: Mapping[int, NativeCall], threads: int) -> list[tuple[Instruction, ...]]:
+    """All instructions in an order of execution; those in one tuple do not depend on each other and run as a bundle.
+
+    calls: id(instruction) -> the compiled code that serves it. The order is the lowered one but for the members of bundles, and in a
+    row of compiled instructions without any bundle just that. Python kernels and what holds a variable's lock stay where they are.
+    """
+    instructions = lowered.instructions
+    loads: dict[int, _Load] = {}
+    if threads > 1 and lowered.graph is not None:
+        for position, instruction in enumerate(instructions):
+            breathe()
+            call = calls.get(id(instruction))
+            alone = call is None or instruction.node.op in ATOMIC or instruction.spec.op == PARTS
+            load = _candidate(call, threads) if call is not None and not alone else None
+            if load is not None:
+                loads[position] = load
+    if len(loads) < 2 or _gain(list(loads.values()), threads) < _GAIN_NS:
+        return [(instruction,) for instruction in instructions]
+    assert lowered.graph is not None
+    order = _Order(instructions, loads, threads)
+    for first, end in _rows(instructions, calls):
+        order.run(first, end)
+    return [tuple(instructions[position] for position in slot) for slot in order.slots]
+
+
+def _candidate(call: NativeCall, threads: int) -> _Load | None:
+    """What an instruction would bring to a bundle, or None: too short, busy on all threads anyway, or launches that wait for each other."""
+    launches = [(launch.cost_ns, chunks_of(launch.chunks, threads)) for launch in call.launches]
+    total = sum(cost for cost, _ in launches)
+    if total < LEAST_NS or (len(launches) > 1 and any(size > 1 for _, size in launches)):
+        return None
+    alone = sum(cost if size == 1 else cost / min(size, threads) + HANDOVER_NS for cost, size in launches)
+    if total > _FILLED * threads * alone:
+        return None
+    return _Load(total, alone, total if len(launches) > 1 else total / launches[0][1])
+
+
+def _gain(loads: Sequence[_Load], threads: int) -> float:
+    """What running them as a bundle saves."""
+    together = max(sum(load.total_ns for load in loads) / threads, max(load.longest_ns for load in loads))
+    return sum(load.alone_ns for load in loads) - together - HANDOVER_NS
+
+
+def _rows(instructions: Sequence[Instruction], calls: Mapping[int, NativeCall]) -> list[tuple[int, int]]:
+    """(first, end) of compiled instructions in a row; whatever else there is stands alone, markers of loops and branches too."""
+    found: list[tuple[int, int]] = []
+    joined = False
+    for position, instruction in enumerate(instructions):
+        joins = id(instruction) in calls and instruction.node.op not in ATOMIC
+        if joins and joined:
+            found[-1] = (found[-1][0], position + 1)
+        else:
+            found.append((position, position + 1))
+        joined = joins
+    return found
+
+
+_Key = tuple[str, str | int]
+
+
+def _key(instruction: Instruction, position: int) -> _Key:
+    """What stands for an instruction among those that wait: its node; a loop or branch is over at its last marker."""
+    if instruction.moves or instruction.spec.op == PARTS or instruction.role not in (None, "repeat", "join"):
+        return instruction.path, position
+    return instruction.path, instruction.node.name
+
+
+class _Order:
+    """Emits instructions, by their positions in the lowered order, as soon as what they depend on is out.
+
+    A candidate that is ready is held until something waits for it, or enough are; then all that are held go out together.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], loads: Mapping[int, _Load], threads: int) -> None:
+        self.slots: list[tuple[int, ...]] = []
+        self._loads, self._threads = loads, threads
+        self._markers = {position for position, instruction in enumerate(instructions) if instruction.role is not None}
+        self._names = [_key(instruction, position) for position, instruction in enumerate(instructions)]
+        self._at = {name: position for position, name in enumerate(self._names)}
+        self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}  # by node: the nodes that wait for it
+        self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
+        for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
+            for node in graph:
+                breathe()
+                name = (path, node)
+                self._waiting.setdefault(name, 0)
+                followers = [(path, follower) for follower in graph.successors(node)]
+                self._after[name] = followers
+                for follower in followers:
+                    self._waiting[follower] = self._waiting.get(follower, 0) + 1
+        for earlier, later in (*_accesses(instructions), *_uses(instructions)):
+            self._after[self._names[earlier]].append(self._names[later])
+            self._waiting[self._names[later]] += 1
+        self._small: list[int] = []  # candidates that are ready, a heap
+        self._ready: set[int] = set()
+        self._held: set[int] = set()
+        self._out: set[int] = set()
+        self._leading: dict[int, bool] = {}
+        self._arrive([name for name, count in self._waiting.items() if not count])
+
+    def _arrive(self, names: list[_Key]) -> None:
+        """Nodes that wait for nothing: what is no instruction is done at once."""
+        while names:
+            name = names.pop()
+            position = self._at.get(name)
+            if position is None:
+                names += self._release(name)
+            else:
+                self._ready.add(position)
+                if position in self._loads:
+                    heapq.heappush(self._small, position)
+
+    def _release(self, name: _Key) -> list[_Key]:
+        freed = []
+        for follower in self._after[name]:
+            self._waiting[follower] -= 1
+            if not self._waiting[follower]:
+                freed.append(follower)
+        return freed
+
+    def _emit(self, slot: Sequence[int]) -> None:
+        self.slots.append(tuple(slot))
+        self._out.update(slot)
+        for position in slot:
+            self._arrive(self._release(self._names[position]))
+
+    def run(self, first: int, end: int) -> None:
+        """Emit a row of instructions that may change places with each other."""
+        if first in self._markers:
+            self._emit((first,))
+            return
+        begun = len(self.slots)
+        turn = first  # the first that is neither out nor held
+        while True:
+            breathe()
+            while turn < end and (turn in self._out or turn in self._held):
+                turn += 1
+            if self._hold(min(end, turn + _WINDOW)):
+                continue
+            if turn < end and turn in self._ready:
+                self._emit((turn,))
+            elif not self._held:
+                break
+            elif turn == end or self._gain() >= _GAIN_NS:
+                self._flush()
+            else:
+                self._emit((self._held_back(),))
+        for position in range(first, end):
+            if position not in self._out:
+                self._emit((position,))
+        if all(len(slot) == 1 for slot in self.slots[begun:]):
+            self.slots[begun:] = [(position,) for position in range(first, end)]
+
+    def _hold(self, end: int) -> bool:
+        """Hold the next candidate that is ready, if it is among those before `end`."""
+        if not self._small or self._small[0] >= end:
+            return False
+        self._held.add(heapq.heappop(self._small))
+        if self._is_enough():
+            self._flush()
+        return True
+
+    def _gain(self) -> float:
+        return _gain([self._loads[position] for position in self._held], self._threads)
+
+    def _is_enough(self) -> bool:
+        total = sum(self._loads[position].total_ns for position in self._held)
+        longest = max(self._loads[position].longest_ns for position in self._held)
+        return total - longest >= _ENOUGH_NS * self._threads and total >= longest * self._threads
+
+    def _flush(self) -> None:
+        held, self._held = sorted(self._held), set()
+        if _gain([self._loads[position] for position in held], self._threads) >= _GAIN_NS:
+            self._emit(held)
+        else:
+            for position in held:
+                self._emit((position,))
+
+    def _held_back(self) -> int:
+        """The first held one that others wait for; something does, or its turn would have come."""
+        position = min((p for p in self._held if self._leads(p)), default=min(self._held))
+        self._held.remove(position)
+        return position
+
+    def _leads(self, position: int) -> bool:
+        if position not in self._leading:
+            self._leading[position] = self._search(position)
+        return self._leading[position]
+
+    def _search(self, position: int) -> bool:
+        """Whether another instruction waits for this one, through what is none."""
+        seen: set[_Key] = set()
+        todo = [self._names[position]]
+        while todo:
+            for follower in self._after[todo.pop()]:
+                if follower in self._at:
+                    return True
+                if follower not in seen:
+                    seen.add(follower)
+                    todo.append(follower)
+        return False
+
+
+def _uses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """(earlier, later) where edges of the graphs do not say so: copies for loops and branches, and what takes or gives what they copy."""
+    special: set[int] = set()  # values with several definitions, or used where their graph does not reach
+    for instruction in instructions:
+        if instruction.moves or instruction.path or instruction.spec.op == PARTS:
+            special.update(value.root.index for value in (*instruction.outputs, *instruction.inputs))
+    found: list[tuple[int, int]] = []
+    written: dict[int, int] = {}
+    read: dict[int, list[int]] = {}
+    for position, instruction in enumerate(instructions):
+        gives = {value.root.index for value in instruction.outputs if value.root.storage != "handle"} & special
+        takes = {value.root.index for value in instruction.inputs} & special
+        for index in takes | gives:
+            if index in written:
+                found.append((written[index], position))
+        for index in gives:
+            found += [(earlier, position) for earlier in read.pop(index, []) if earlier != position]
+            written[index] = position
+        for index in takes:
+            read.setdefault(index, []).append(position)
+    return found
+
+
+def _accesses(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """(earlier, later) for uses of one variable of which at least one may change it."""
+    found: list[tuple[int, int]] = []
+    written: dict[int, int] = {}
+    read: dict[int, list[int]] = {}
+    for position, instruction in enumerate(instructions):
+        roots = {value.root.index: value.root for value in instruction.inputs}
+        writes = {id(root.variable) for root in roots.values() if root.storage == "handle"}
+        reads = {id(root.variable) for root in roots.values() if root.storage == "variable"} - writes
+        for variable in writes:
+            found += [(earlier, position) for earlier in read.pop(variable, [])]
+        for variable in (*writes, *reads):
+            if variable in written:
+                found.append((written[variable], position))
+        for variable in reads:
+            read.setdefault(variable, []).append(position)
+        written.update(dict.fromkeys(writes, position))
+    return found

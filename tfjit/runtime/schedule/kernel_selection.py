@@ -1,0 +1,185 @@
+"""Which compiled code serves each instruction of a lowered partition, and how much a plan may have compiled for itself.
+
+A kernel takes a fifth of a second to compile. The kernel of a group of small tensors saves some hundred nanoseconds a run over its
+members' own kernels, which are few, shared by all graphs and walked at a few nanoseconds each. So such a loop is served *one by
+one* (`NativeCall` of its members' launches in a row) until its kernel is there; and a plan has kernels made for the
+`MAX_SMALL_KERNELS` small groups that gain most, the others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.framework.scalar import elementwise
+from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
+from tfjit.runtime.lowering.lowering import compilable, native_call
+from tfjit.runtime.schedule.loop_parallelization import calls_of, find_splits
+
+if TYPE_CHECKING:
+    from tfjit.kernels.ir.fused_group import FusedGroup
+    from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+
+MAX_SMALL_KERNELS: Final = 64
+"""Distinct kernels compiled for groups of small tensors, in one plan: at most some 20 s of a background process."""
+SMALL_GAIN_NS: Final = 2000.0
+"""A group whose kernel saves less than that in a run is small: 100,000 runs pay for its compilation."""
+SMALL_BYTES: Final = 1 << 14
+"""One by one, every value between members has a buffer; only values up to this size are worth one."""
+_LAUNCH_NS: Final = 8.0  # of the walker and of a kernel's prologue
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """kernels: distinct texts that the plan's calls need. groups: fused groups; shared: those whose kernel another group of the plan
+    has too; one_by_one: those that get no kernel of their own."""
+
+    kernels: int = 0
+    groups: int = 0
+    shared: int = 0
+    one_by_one: int = 0
+
+
+def build_calls(lowered: Lowered, threads: int = 1) -> CallReport:
+    """Ask the native builders how compiled code would serve each instruction; those that decline stay with their reference.
+
+    Sets `call`, and for small groups `one_by_one`; a small group over the plan's budget has the latter as its `call`. Sets `splits` of what
+    so many threads divide.
+    """
+    memo = _Memo()
+    waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
+    small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
+    for instruction in waiting:
+        breathe()
+        group = _group_of(instruction.spec)
+        if group is None:
+            instruction.call, instruction.reason = memo.call(instruction.spec)
+        elif group.kind == "loop" and gain_ns(group) < SMALL_GAIN_NS and all(t.nbytes <= SMALL_BYTES for t in _tensors(group)):
+            small.setdefault(signature(group), []).append((instruction, group))
+        else:
+            instruction.call, instruction.reason = native_call(instruction.spec)
+    ranked = sorted(small.values(), key=lambda alike: -sum(gain_ns(group) for _, group in alike))
+    for rank, alike in enumerate(ranked):
+        for instruction, group in alike:
+            breathe()
+            _build_small(instruction, group, memo, rank < MAX_SMALL_KERNELS)
+    lowered.splits = find_splits(lowered, threads)
+    return _report(lowered)
+
+
+def _group_of(spec: NodeSpec) -> FusedGroup | None:
+    """The group of a `_Fused` node, for the shapes of its inputs; None for other nodes and shapes it cannot have."""
+    if spec.op != "_Fused":
+        return None
+    from tfjit.kernels.cpu.fused import specialized
+
+    try:
+        return specialized(spec.attrs["group"], spec.inputs)
+    except Unsupported:
+        return None  # its builder says why
+
+
+def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wanted: bool) -> None:
+    """Both ways for a small group; only the second where no kernel is wanted for it."""
+    from tfjit.kernels.cpu.fused import chained_call
+
+    spec = instruction.spec
+    try:
+        instruction.one_by_one = chained_call(group, spec.constants, memo.build)
+    except Unsupported:
+        wanted = True
+    if wanted:
+        instruction.call, instruction.reason = native_call(spec)
+    else:
+        instruction.call = instruction.one_by_one
+
+
+class _Memo:
+    """Calls of elementwise nodes, which follow from op, attrs, dtypes and shapes alone: a big graph has few different ones."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, NativeCall] = {}
+
+    def build(self, spec: NodeSpec) -> NativeCall:
+        """The call of a node. Raises Unsupported."""
+        key = _spec_key(spec)
+        found = self._calls.get(key) if key is not None else None
+        if found is None:
+            made, reason = native_call(spec)
+            if made is None:
+                raise Unsupported(reason)
+            found = made
+            if key is not None:
+                self._calls[key] = found
+        return found
+
+    def call(self, spec: NodeSpec) -> tuple[NativeCall | None, str]:
+        """(call, "") or (None, reason)."""
+        try:
+            return self.build(spec), ""
+        except Unsupported as unsupported:
+            return None, str(unsupported)
+
+
+def _spec_key(spec: NodeSpec) -> Hashable:
+    """What the call of an elementwise node follows from; None for other ops."""
+    if spec.constants or elementwise.lookup(spec.op) is None:
+        return None
+    key = (spec.op, tuple(spec.attrs.items()), spec.inputs, spec.outputs)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def signature(group: FusedGroup) -> Hashable:
+    """Groups of one signature have one kernel: their members, wired alike, over tensors of the same dtypes and shapes."""
+    members = tuple((m.spec.op, _attrs(m.spec.attrs), m.inputs, m.spec.outputs) for m in group.members)
+    return group.kind, members, group.inputs, group.outputs, tuple((c.dtype.str, c.tobytes()) for c in group.constants)
+
+
+def _attrs(attrs: Any) -> Hashable:
+    return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
+
+
+def gain_ns(group: FusedGroup) -> float:
+    """What the group's kernel saves in a run over its members' kernels, predicted."""
+    from tfjit.kernels.cpu.template import cost_model
+
+    return _LAUNCH_NS * (len(group.members) - 1) + cost_model.traffic_ns(group.bytes_unfused) - cost_model.traffic_ns(group.bytes_moved)
+
+
+def _tensors(group: FusedGroup) -> Iterable[Any]:
+    yield from group.inputs
+    for member in group.members:
+        yield from member.spec.outputs
+
+
+def sources(calls: Iterable[NativeCall | None]) -> list[KernelSource]:
+    """Every source the calls need, each once, in a fixed order."""
+    found: dict[KernelSource, None] = {}
+    for call in {id(c): c for c in calls if c is not None}.values():
+        breathe()
+        found.update(dict.fromkeys(call.sources()))
+    return list(found)
+
+
+def all_calls(lowered: Lowered) -> Iterator[NativeCall | None]:
+    """The calls of all instructions, and of the parts of those that are divided."""
+    yield from (instruction.call for instruction in lowered.instructions)
+    yield from calls_of(lowered.splits)
+
+
+def _report(lowered: Lowered) -> CallReport:
+    groups = [i for i in lowered.instructions if i.node.op == "_Fused" and i.call is not None]
+    own = [i for i in groups if i.call is not i.one_by_one]
+    texts = {i.call.launches[-1].source for i in own if i.call is not None and i.call.launches}
+    total = len(sources(all_calls(lowered)))
+    return CallReport(total, len(groups), len(own) - len(texts), len(groups) - len(own))
+
+
+__all__ = ["MAX_SMALL_KERNELS", "CallReport", "all_calls", "build_calls", "gain_ns", "signature", "sources"]

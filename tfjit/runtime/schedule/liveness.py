@@ -1,0 +1,115 @@
+"""How long the values of a step live, and which of them share memory: what the layout of the arena follows from.
+
+Times are slots of the step's order. What a loop's iterations all use lives until the loop ends. A value that a loop carries, or a branch
+gives, is written by copies; a copy goes away where its source may lie in its target's memory from the start: the kernel of a loop's next
+value writes over the present one once that has had its last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.lowering.structured_control_flow import Construct
+
+
+class Lifetimes:
+    """Last uses and shared memory.
+
+    slots: the order; calls: id(instruction) -> compiled code that serves it. last: root value index -> slot that makes or uses it last;
+    of what is fetched, behind all. first: the slot that makes it.
+    """
+
+    def __init__(self, lowered: Lowered, slots: Sequence[Sequence[Instruction]], calls: Mapping[int, NativeCall]) -> None:
+        self._lowered, self._slots, self._calls = lowered, slots, calls
+        self.begins: dict[int, int] = {}  # id(construct) -> slot of its first marker
+        self.ends: dict[int, int] = {}
+        for position, members in enumerate(slots):
+            marker = members[0]
+            if marker.role is not None:
+                self.begins.setdefault(id(marker.construct), position)
+                self.ends[id(marker.construct)] = position
+        self._shared: dict[int, Value] = {}  # root value index -> the root value in whose memory it is
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self._measure()
+        if any(members[0].moves for members in slots):
+            self._share()
+            self._measure()
+
+    def root(self, value: Value) -> Value:
+        """The value whose memory this one has."""
+        found = value.root
+        while found.index in self._shared:
+            found = self._shared[found.index]
+        return found
+
+    def loops(self, instruction: Instruction) -> list[Construct]:
+        """The loops around an instruction, from inside out."""
+        return [c for c in instruction.construct.chain if c.is_loop] if instruction.construct is not None else []
+
+    def _measure(self) -> None:
+        first, last = self.first, self.last
+        first.clear()
+        last.clear()
+        for position, members in enumerate(self._slots):
+            for instruction in members:
+                for value in (*instruction.outputs, *instruction.inputs):
+                    index = self.root(value).index
+                    first.setdefault(index, position)
+                    last[index] = max(position, last.get(index, 0))
+                    for loop in self.loops(instruction):
+                        if first[index] < self.begins[id(loop)]:
+                            last[index] = max(last[index], self.ends[id(loop)])
+        for value in self._lowered.fetches:
+            last[self.root(value).index] = len(self._slots)
+
+    def _share(self) -> None:
+        """Find the copies whose source may be made in the target's memory."""
+        made: dict[int, list[tuple[int, Instruction]]] = {}  # by root
+        touched: dict[int, list[int]] = {}
+        for position, members in enumerate(self._slots):
+            for instruction in members:
+                for value in instruction.outputs:
+                    made.setdefault(value.root.index, []).append((position, instruction))
+                for value in (*instruction.inputs, *instruction.outputs):
+                    touched.setdefault(value.root.index, []).append(position)
+        fetched = {value.root.index for value in self._lowered.fetches}
+        for position, members in enumerate(self._slots):
+            copy = members[0]
+            if len(members) > 1 or not copy.moves or id(copy) not in self._calls:
+                continue
+            source, target = copy.inputs[0].root, copy.outputs[0].root
+            if (
+                source.storage != "buffer"
+                or target.storage != "buffer"
+                or source.index in fetched
+                or source.index in self._shared
+                or len(made.get(source.index, ())) != 1
+                or self.last[source.index] != position
+            ):
+                continue
+            begin, maker = made[source.index][0]
+            into = self.root(target)
+            if id(maker) not in self._calls or into is source or not self._stands_with(maker, copy):
+                continue
+            uses = [at for at in touched.get(into.index, ()) if begin <= at < position]
+            if not uses or (set(uses) == {begin} and self._in_place(begin, maker, source, into)):
+                self._shared[source.index] = into
+                touched.setdefault(into.index, []).extend(touched[source.index])
+
+    def _stands_with(self, maker: Instruction, copy: Instruction) -> bool:
+        """Whether the copy runs each time its source was made, and no more often."""
+        return maker.construct is copy.construct
+
+    def _in_place(self, position: int, maker: Instruction, source: Value, target: Value) -> bool:
+        """Whether the kernel that makes `source` may write it over `target`, which only it reads then."""
+        members = self._slots[position]
+        readers = [(m, i) for m in members for i, value in enumerate(m.inputs) if self.root(value) is target]
+        if len(readers) != 1 or readers[0][0] is not maker:
+            return False
+        slot = next((k for k, value in enumerate(maker.outputs) if value.root is source), -1)
+        return (slot, readers[0][1]) in self._calls[id(maker)].in_place

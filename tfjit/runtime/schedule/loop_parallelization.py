@@ -1,0 +1,550 @@
+"""Loops whose rows do not need each other, divided between the threads: each runs all iterations for its own rows, and nobody waits.
+
+    transpose, While(t, c, h, states), transpose    ->    the same on rows 0..16 and on rows 16..32, as two chunks of one launch
+
+What is divided is a run of a lowered partition's instructions: a loop, what comes right before it and right behind. Counters and
+conditions, which are the same for all rows, are computed by each part. A part has its own memory for all that it makes inside; what it
+reads and gives outside it finds as rows in the whole arrays, where these lie side by side, and else copies. `batch_axes.py` says what keeps
+rows apart; only what cannot fail for some of the rows is divided, so that an error is that of the whole.
+
+This file decides; `layout.py` lays the parts out, `tfjit_parts` in `kernels/executor/table_executor_ir.py` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework.cooperative_yield import breathe
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
+from tfjit.runtime.lowering.lowering import ASSIGNMENTS, ATOMIC, PARTS, Instruction, Lowered, Value, native_call
+from tfjit.runtime.schedule import branch_lowering
+from tfjit.runtime.schedule.batch_axes import Axis, ByRows, Mixed, Part, by_rows, part_of, reshaped_axis
+from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
+
+if TYPE_CHECKING:
+    from tfjit.runtime.lowering.structured_control_flow import Construct
+
+_LEAST_NS: Final = 3000.0  # of one iteration: a loop that does less is over before a thread has joined
+_GAIN: Final = 0.93  # of its time at most must be left
+_REPEATS: Final = 20  # taken for the trip count of a loop
+_SEEDS: Final = 24  # ways to divide a loop that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """One part of a division. lowered: its instructions, with their calls; its feeds are what it reads outside.
+
+    sources: by feed, the value outside and the byte where the part's begins. targets: by value index of what the part gives, the same.
+    """
+
+    rows: Part
+    lowered: Lowered
+    sources: list[tuple[Value, int]]
+    targets: dict[int, tuple[Value, int]]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that are divided, in order."""
+        return tuple(dict.fromkeys(instruction.node.name for instruction in self.lowered.instructions))
+
+    def place_of(self, name: str) -> tuple[Value, int]:
+        """What a name in the part's generated code stands for: a value outside, and the byte where the part's begins."""
+        kind, number = name[0], int(name[1:])
+        return self.sources[number] if kind == "f" else self.targets[number]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSplit:
+    """A division. members: the instructions that it replaces. hoisted: those of them that are the same for all rows and for all
+    iterations; they run once, before it. instruction: stands for the others in the step; its outputs are values that they made.
+    """
+
+    members: list[Instruction]
+    hoisted: list[Instruction]
+    instruction: Instruction
+    parts: tuple[RowPart, ...]
+    cost_ns: float
+
+    def applied(self, instructions: Sequence[Instruction]) -> list[Instruction]:
+        """A step's instructions with this one in the place of its members."""
+        members = {id(member) for member in self.members}
+        at = next(k for k, instruction in enumerate(instructions) if id(instruction) in members)
+        before = [i for i in instructions[:at] if id(i) not in members]
+        return [*before, *self.hoisted, self.instruction, *(i for i in instructions[at:] if id(i) not in members)]
+
+
+def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
+    """The divisions of a partition's outermost loops that pay on that many threads. Needs the instructions' calls."""
+    instructions = lowered.instructions
+    if threads < 2 or not any(instruction.role == "loop" for instruction in instructions):
+        return []
+    calls = {id(i): i.call for i in instructions if i.call is not None}
+    jumping = branch_lowering.compiled_constructs(instructions, calls)
+    found: list[RowSplit] = []
+    taken = 0  # instructions before are not to be divided
+    for at, instruction in enumerate(instructions):
+        construct = instruction.construct
+        if instruction.role != "loop" or construct is None or construct.parent is not None or id(construct) not in jumping or at < taken:
+            continue
+        breathe()
+        end = next(k for k in range(at, len(instructions)) if instructions[k].role == "repeat" and instructions[k].construct is construct)
+        run = _Run(lowered, at, end + 1, taken, jumping)
+        split = run.divide(threads)
+        if split is not None:
+            found.append(split)
+            taken = run.end
+    return found
+
+
+def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
+    """Whether it is compiled, reads and writes nothing but arrays, and can run at the same time for several parts."""
+    if instruction.role is not None:
+        return id(instruction.construct) in jumping
+    call = instruction.call
+    if call is None or instruction.serving == "runtime" or instruction.node.op in ATOMIC | ASSIGNMENTS | {"_Loop"}:
+        return False
+    if any(isinstance(w, Pointer) and w.kind in ("state", "cancel") for launch in call.launches for w in launch.words):
+        return False
+    return all(value.root.storage not in ("handle", "object") for value in (*instruction.inputs, *instruction.outputs))
+
+
+class _Run:
+    """A loop and what is divided with it: instructions first..end, but for those `hoisted`.
+
+    axes: root index -> axis of what the run makes; seeds: value index -> axis of what it reads. rules: of each instruction.
+    """
+
+    def __init__(self, lowered: Lowered, loop: int, end: int, limit: int, jumping: set[int]) -> None:
+        self.lowered, self.loop, self.end, self.limit, self.jumping = lowered, loop, end, limit, jumping
+        self.instructions = lowered.instructions
+        self.first = loop
+        self.rows = 0
+        self.inside: set[int] = set()
+        self.hoisted: list[Instruction] = []
+        self.axes: dict[int, int] = {}
+        self.seeds: dict[int, int] = {}
+        self.rules: dict[int, ByRows] = {}
+
+    @property
+    def members(self) -> list[Instruction]:
+        """What is divided, in order."""
+        hoisted = {id(i) for i in self.hoisted}
+        return [i for i in self.instructions[self.first : self.end] if id(i) not in hoisted]
+
+    def divide(self, threads: int) -> RowSplit | None:
+        """The division that pays, or None."""
+        if not self._take_writers() or self._iteration_ns() < _LEAST_NS:
+            return None
+        for value, axis in self._candidates():
+            breathe()
+            if not self._try(value, axis):
+                continue
+            self._extend_forward()
+            self._extend_backward()
+            try:
+                return self._build(min(threads, self.rows))
+            except Mixed:
+                return None
+        return None
+
+    def _take_writers(self) -> bool:
+        """Begin where the first value that the loop carries is given its start. False where something before the loop is in the way."""
+        made = {v.root.index for i in self.instructions[self.loop : self.end] for v in i.outputs}
+        for at, instruction in enumerate(self.instructions):
+            if any(v.root.index in made for v in instruction.outputs):
+                if at >= self.end:
+                    return False
+                self.first = min(self.first, at)
+        if self.first < self.limit or not all(_is_divisible(i, self.jumping) for i in self.instructions[self.first : self.end]):
+            return False
+        for instruction in self.instructions[
+            self.first : self.loop
+        ]:  # what does not change in the loop, and is no start of what it carries
+            if instruction.role is None and not instruction.moves:
+                if any(v.root.index in made for v in (*instruction.inputs, *instruction.outputs)):
+                    return False
+                self.hoisted.append(instruction)
+        self.inside = {v.root.index for i in self.members for v in i.outputs}
+        return all(i.role is None for i in self.instructions[self.first : self.loop])
+
+    def _iteration_ns(self) -> float:
+        calls = [i.call for i in self.instructions[self.loop : self.end] if i.call is not None and i.role is None]
+        return sum(launch.cost_ns for call in calls for launch in call.launches)
+
+    def _candidates(self) -> list[tuple[Value, int]]:
+        """(what the loop reads, axis) that may be rows: what is computed or fed first, then constants."""
+        read: dict[int, Value] = {}
+        for instruction in self.members:
+            for value in instruction.inputs if instruction.role is None else ():
+                if value.root.index not in self.inside:
+                    read.setdefault(value.index, value)
+        ordered = sorted(read.values(), key=lambda v: v.root.storage in ("const", "variable"))
+        return [(v, axis) for v in ordered for axis, length in enumerate(v.shape) if length > 1][:_SEEDS]
+
+    def _try(self, value: Value, axis: int) -> bool:
+        self.rows, self.seeds, self.axes, self.rules = value.shape[axis], {value.index: axis}, {}, {}
+        try:
+            while self._pass():
+                pass
+            self._settle()
+        except Mixed:
+            return False
+        return bool(self.axes)
+
+    def _axis(self, value: Value) -> Axis:
+        """The axis of a value as far as it is known; None: whole."""
+        if value.root.index not in self.inside:
+            return self.seeds.get(value.index)
+        if value.base is None:
+            return self.axes.get(value.index)
+        return reshaped_axis(value.base.shape, self._axis(value.base), value.shape, self.rows)
+
+    def _rule(self, instruction: Instruction) -> ByRows:
+        """How an instruction takes and gives rows, by what is known now. Raises Mixed."""
+        found = [self._axis(value) for value in instruction.inputs]
+        if instruction.role is not None:
+            if any(axis is not None for axis in found):
+                raise Mixed("rows decide for themselves")
+            return ByRows(tuple(found), ())
+        if instruction.moves:
+            given = self.axes.get(instruction.outputs[0].root.index)
+            axis = found[0] if given is None else given
+            rule = ByRows((axis,), (axis,))
+        else:
+            rule = by_rows(instruction.spec, found, self.rows)
+        if any(have is not None and have != needed for have, needed in zip(found, rule.inputs, strict=True)):
+            raise Mixed(f"{instruction.node.name} takes rows along another axis")
+        return rule
+
+    def _pass(self) -> bool:
+        """Look at each instruction once. Whether something turned out to be by rows. Raises Mixed."""
+        changed = False
+        for instruction in self.members:
+            rule = self._rule(instruction)
+            for value, axis in zip(instruction.outputs, rule.outputs):
+                if axis is None:
+                    continue
+                known = self.axes.setdefault(value.root.index, -1)
+                if known == -1:
+                    if value.base is not None or value.shape[axis] % self.rows:
+                        raise Mixed(f"{instruction.node.name} gives rows in pieces")
+                    self.axes[value.root.index] = axis
+                    changed = True
+                elif known != axis:
+                    raise Mixed(f"{instruction.node.name} gives rows along another axis")
+        return changed
+
+    def _settle(self) -> None:
+        """Take down the rules, now that no axis changes any more. Raises Mixed."""
+        for instruction in self.members:
+            self._take(instruction, self._rule(instruction))
+
+    def _take(self, instruction: Instruction, rule: ByRows) -> None:
+        for value, needed in zip(instruction.inputs, rule.inputs, strict=True):
+            if needed is not None and value.shape[needed] % self.rows:
+                raise Mixed(f"{instruction.node.name} takes rows in pieces")
+            if self._axis(value) != needed and value.root.index in self.inside:
+                raise Mixed(f"{instruction.node.name} takes rows of what is whole")
+        for value, axis in zip(instruction.outputs, rule.outputs, strict=True):
+            if self.axes.get(value.root.index) != axis:
+                raise Mixed(f"{instruction.node.name} gives what is whole where rows are wanted")
+        by_row = any(axis is not None for axis in (*rule.inputs, *rule.outputs))
+        may_fail = instruction.call is not None and any(launch.errors for launch in instruction.call.launches)
+        if by_row and may_fail and not _fails_alike(instruction, rule):
+            raise Mixed(f"{instruction.node.name} may fail for one row")
+        self.rules[id(instruction)] = rule
+
+    def _extend_forward(self) -> None:
+        """Go on with what follows, as long as it takes rows."""
+        while self.end < len(self.instructions):
+            instruction = self.instructions[self.end]
+            if instruction.role is not None or instruction.moves or not _is_divisible(instruction, self.jumping):
+                return
+            found = [self._axis(value) for value in instruction.inputs]
+            if all(axis is None for axis in found) or any(v.base is not None for v in instruction.outputs):
+                return
+            if not self._add(instruction, found):
+                return
+            self.end += 1
+
+    def _extend_backward(self) -> None:
+        """Begin earlier, with what makes the rows that are read."""
+        while self.first > self.limit:
+            instruction = self.instructions[self.first - 1]
+            if instruction.role is not None or instruction.moves or not _is_divisible(instruction, self.jumping):
+                return
+            wanted = self._wanted(instruction)
+            if wanted is None or len(instruction.outputs) != 1:
+                return
+            for k, value in enumerate(instruction.inputs):
+                axes = [a for a, length in enumerate(value.shape) if length and length % self.rows == 0]
+                tries = [[a if k == n else None for n in range(len(instruction.inputs))] for a in axes]
+                if any(self._add(instruction, found, wanted) for found in tries):
+                    break
+            else:
+                return
+            self.first -= 1
+
+    def _wanted(self, instruction: Instruction) -> Axis:
+        """Along which axis the run takes what an instruction gives; None where it does not, or someone else needs it too."""
+        (root, *others) = [value.root for value in instruction.outputs]
+        if others or root.fetched or any(value.root is root for value in self.lowered.fetches):
+            return None
+        found: set[Axis] = set()
+        members = {id(i) for i in self.members}
+        for reader in self.instructions:
+            for k, value in enumerate(reader.inputs):
+                if value.root is not root:
+                    continue
+                if id(reader) not in members:
+                    return None
+                axis = self.rules[id(reader)].inputs[k]
+                try:
+                    found.add(reshaped_axis(value.shape, axis, root.shape, self.rows))
+                except Mixed:
+                    return None
+        return found.pop() if len(found) == 1 else None
+
+    def _add(self, instruction: Instruction, found: Sequence[Axis], wanted: Axis = None) -> bool:
+        """Take one more instruction whose inputs are by rows along `found`."""
+        try:
+            rule = by_rows(instruction.spec, found, self.rows)
+            if any(have is not None and have != needed for have, needed in zip(found, rule.inputs, strict=True)):
+                return False
+            if wanted is not None and rule.outputs[0] != wanted:
+                return False
+            roots = [value.root.index for value in instruction.outputs]
+            self.axes.update({root: axis for root, axis in zip(roots, rule.outputs) if axis is not None})
+            self._take(instruction, rule)
+            self.inside.update(roots)
+        except Mixed:
+            for value in instruction.outputs:
+                self.axes.pop(value.root.index, None)
+            return False
+        return True
+
+    def _build(self, count: int) -> RowSplit | None:
+        """The parts, if they pay. Raises Mixed where a part has no compiled code."""
+        members = self.members
+        given = self._given(members)
+        bounds = [self.rows * k // count for k in range(count + 1)]
+        made: dict[tuple[int, int], NativeCall] = {}
+        parts = []
+        for k in range(count):
+            builder = _PartBuilder(self, Part(bounds[k], bounds[k + 1], self.rows), made)
+            parts.append(builder.build(members, given, first=k == 0))
+        alone = sum(_weight(i) * _shared_ns(i.call, count) for i in members if i.call is not None)
+        apart = max(sum(_weight(i) * _ns(i.call) for i in part.lowered.instructions if i.call is not None) for part in parts)
+        if apart + HANDOVER_NS > _GAIN * alone:
+            return None
+        node = self.instructions[self.loop].node
+        sources: dict[int, Value] = {}
+        for part in parts:
+            sources.update({value.index: value for value, _ in part.sources})
+        targets = [self.lowered.values[index] for index in given]
+        spec = NodeSpec(node.name, PARTS, {}, tuple(v.spec for v in sources.values()), tuple(v.spec for v in targets))
+        instruction = Instruction(node, "native", list(sources.values()), targets, spec, sequence=members[0].sequence)
+        return RowSplit([*self.hoisted, *members], list(self.hoisted), instruction, tuple(parts), apart * count)
+
+    def _given(self, members: Sequence[Instruction]) -> list[int]:
+        """Root indices of what the run makes and others read."""
+        own = {id(i) for i in members}
+        read = {v.root.index for i in self.instructions if id(i) not in own for v in i.inputs}
+        read |= {value.root.index for value in self.lowered.fetches}
+        return sorted(read & {v.root.index for i in members for v in i.outputs})
+
+    def axis_of_root(self, index: int) -> Axis:
+        """Of a value that the run makes."""
+        return self.axes.get(index)
+
+    def axis_inside(self, value: Value) -> Axis:
+        """Of a value that the run makes, or a view of it."""
+        return self._axis(value)
+
+
+def _fails_alike(instruction: Instruction, rule: ByRows) -> bool:
+    """Whether a kernel that may fail does so for all rows at once: what it checks is the index of an element, the same for all."""
+    return instruction.node.op in ("_GetRow", "_SetRow") and rule.inputs[1] is None
+
+
+def _ns(call: NativeCall | None) -> float:
+    return sum(launch.cost_ns for launch in call.launches) if call is not None else 0.0
+
+
+def _shared_ns(call: NativeCall | None, threads: int) -> float:
+    """An instruction's time as one of many, its launches shared between the threads."""
+    total = 0.0
+    for launch in call.launches if call is not None else ():
+        chunks = chunks_of(launch.chunks, threads)
+        total += launch.cost_ns if chunks == 1 else launch.cost_ns / min(chunks, threads) + HANDOVER_NS
+    return total
+
+
+def _weight(instruction: Instruction) -> float:
+    construct: Construct | None = instruction.construct
+    return float(_REPEATS ** (construct.level if construct is not None else 0))
+
+
+@dataclass(slots=True)
+class _PartBuilder:
+    """Makes one part's instructions. made: calls by (id of the instruction, rows), for parts alike."""
+
+    run: _Run
+    part: Part
+    made: dict[tuple[int, int], NativeCall]
+    values: list[Value] = field(default_factory=list)
+    sources: list[tuple[Value, int]] = field(default_factory=list)
+    out: list[Instruction] = field(default_factory=list)
+    inner: dict[int, Value] = field(default_factory=dict)  # index of a value made inside -> the part's
+    outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)  # (index of a value read, axis) -> the part's
+    feeds: dict[int, Value] = field(default_factory=dict)
+
+    def build(self, members: Sequence[Instruction], given: Sequence[int], first: bool) -> RowPart:
+        """first: whether this part gives what is the same for all."""
+        for instruction in members:
+            breathe()
+            self._add(instruction)
+        targets: dict[int, tuple[Value, int]] = {}
+        fetches: list[Value] = []
+        for index in given:
+            whole = self.run.lowered.values[index]
+            axis = self.run.axis_of_root(index)
+            if axis is None and not first:
+                continue
+            value = self.inner[index]
+            offset = 0
+            if axis is not None and not _is_leading(whole.shape, axis):
+                value = self._copied_out(value, whole, axis)
+            elif axis is not None:
+                offset = _start(whole, axis, self.part)
+            value.fetched = True
+            targets[value.index] = (whole, offset)
+            fetches.append(value)
+        lowered = Lowered(self.out, self.values, fetches, self.feeds, len(self.sources), graph=None, is_part=True)
+        return RowPart(self.part, lowered, self.sources, targets)
+
+    def _new(self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object) -> Value:
+        value = Value(len(self.values), like.dtype, shape, storage, producer=like.producer, level=like.level, sequence=like.sequence, **kw)  # type: ignore[arg-type]
+        self.values.append(value)
+        return value
+
+    def _add(self, instruction: Instruction) -> None:
+        rule = self.run.rules[id(instruction)]
+        inputs = [self._read(value, axis) for value, axis in zip(instruction.inputs, rule.inputs, strict=True)]
+        outputs = [self._inside(value) for value in instruction.outputs]
+        spec, call = instruction.spec, instruction.call
+        if call is not None:
+            spec = part_of(spec, rule, self.part)
+            call = self._call(instruction, spec, rule)
+        kept = Instruction(
+            instruction.node, instruction.serving, inputs, outputs, spec, None, call, construct=instruction.construct,
+            role=instruction.role, graph=instruction.graph, path=instruction.path, sequence=instruction.sequence, moves=instruction.moves,
+        )  # fmt: skip
+        self.out.append(kept)
+
+    def _call(self, instruction: Instruction, spec: NodeSpec, rule: ByRows) -> NativeCall:
+        sliced = any(rule.inputs[k] is not None for k in spec.constants) or spec.op == "_Fused"
+        key = (id(instruction), self.part.first if sliced and _knows_rows(spec, rule) else -1 - (self.part.last - self.part.first))
+        if key not in self.made:
+            if all(axis is None for axis in (*rule.inputs, *rule.outputs)):
+                assert instruction.call is not None
+                self.made[key] = instruction.call
+            else:
+                call, reason = native_call(spec)
+                if call is None:
+                    raise Mixed(reason)
+                self.made[key] = call
+        return self.made[key]
+
+    def _inside(self, value: Value) -> Value:
+        """The part of a value that the run makes."""
+        if value.index not in self.inner:
+            base = self._inside(value.base) if value.base is not None else None
+            shape = self.part.shape(value.shape, self.run.axis_inside(value))
+            self.inner[value.index] = self._new(value, shape, base=base)
+        return self.inner[value.index]
+
+    def _read(self, value: Value, axis: Axis) -> Value:
+        """What an instruction takes of a value by rows along an axis, or of the whole."""
+        if value.root.index in self.run.inside:
+            return self._inside(value)
+        key = (value.index, axis)
+        if key not in self.outer:
+            self.outer[key] = self._outside(value, axis)
+        return self.outer[key]
+
+    def _outside(self, value: Value, axis: Axis) -> Value:
+        if value.root.storage == "const":
+            assert value.root.array is not None
+            array = value.root.array.reshape(value.shape)
+            if axis is not None:
+                array = np.ascontiguousarray(array[self.part.slices(value.shape, axis)])
+            return self._new(value, array.shape, "const", array=array)
+        if axis is None or _is_leading(value.shape, axis):
+            offset = 0 if axis is None else _start(value, axis, self.part)
+            return self._feed(value, self.part.shape(value.shape, axis), offset)
+        whole = self._feed(value, value.shape, 0)
+        part = self._new(value, self.part.shape(value.shape, axis))
+        self._copy(whole, part, axis, reads=True)
+        return part
+
+    def _feed(self, value: Value, shape: tuple[int, ...], offset: int) -> Value:
+        fed = self._new(value, shape, "feed", feed=len(self.sources))
+        self.feeds[len(self.sources)] = fed
+        self.sources.append((value, offset))
+        return fed
+
+    def _copied_out(self, value: Value, whole: Value, axis: int) -> Value:
+        target = self._new(whole, whole.shape)
+        self._copy(value, target, axis, reads=False)
+        return target
+
+    def _copy(self, source: Value, target: Value, axis: int, reads: bool) -> None:
+        """Rows out of the whole (reads), or into it."""
+        from tfjit.kernels.cpu.data_movement.strided_copy import Layout, View, copy_launch
+        from tfjit.kernels.cpu.template.region import c_strides
+
+        whole, part = (source, target) if reads else (target, source)
+        size = whole.dtype.size
+        layout = Layout(whole.shape, size)
+        there = layout.view(layout.array[self.part.slices(whole.shape, axis)])
+        here = View(part.shape, c_strides(part.shape, size))
+        launch = copy_launch(size, *((there, here) if reads else (here, there)), Pointer("in"), Pointer("out"))
+        call = NativeCall((launch,) if launch is not None else (), bytes_moved=2 * part.spec.nbytes)
+        node = self.run.instructions[self.run.loop].node
+        spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
+        made = Instruction(node, "native", [source], [target], spec, None, call)
+        self.out.insert(0, made) if reads else self.out.append(made)
+
+
+def _knows_rows(spec: NodeSpec, rule: ByRows) -> bool:
+    """Whether a call may hold some rows of a constant, which differ from part to part."""
+    if any(rule.inputs[k] is not None for k in spec.constants):
+        return True
+    return spec.op == "_Fused" and any(value.size > 1 for value in spec.attrs["group"].constants)
+
+
+def _is_leading(shape: tuple[int, ...], axis: int) -> bool:
+    """Whether rows along an axis lie side by side in memory."""
+    return prod(shape[:axis]) == 1
+
+
+def _start(value: Value, axis: int, part: Part) -> int:
+    """Byte where a part's rows begin."""
+    return part.start(value.shape[axis]) * prod(value.shape[axis + 1 :]) * value.dtype.size
+
+
+def calls_of(splits: Iterable[RowSplit]) -> Iterator[NativeCall | None]:
+    """The calls of all parts."""
+    for split in splits:
+        for part in split.parts:
+            for instruction in part.lowered.instructions:
+                yield instruction.call
+
+
+__all__ = ["RowPart", "RowSplit", "calls_of", "find_splits"]

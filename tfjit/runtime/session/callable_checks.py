@@ -1,0 +1,63 @@
+"""CallableOptions: what of them is checked when a callable is made, in TensorFlow's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfjit.framework import errors
+from tfjit.framework.types.device_spec import DeviceSpec
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.runtime.host.device import DeviceManager
+
+
+def check_devices(options: Any, devices: DeviceManager) -> None:
+    """feed_devices and fetch_devices (tensor name -> where its value is, or is wanted) must name devices of the session.
+
+    All of them share the host's memory, so nothing is copied. Raises InvalidArgumentError for other devices, UnimplementedError for
+    fetch_devices without fetch_skip_sync.
+    """
+    names = {device.name for device in devices.devices}
+    _check_map(options.feed_devices, names)
+    if options.fetch_devices and not options.fetch_skip_sync:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            "CallableOptions.fetch_skip_sync = false is not yet implemented. You can set it to true instead, but MUST ensure that "
+            "Device::Sync() is invoked on the Device corresponding to the fetched tensor before dereferencing the Tensor's memory.",
+        )
+    _check_map(options.fetch_devices, names)
+
+
+def _check_map(chosen: Any, names: set[str]) -> None:
+    for tensor, device in sorted(chosen.items()):
+        if device:
+            try:
+                DeviceSpec.from_string(device)
+            except ValueError:
+                raise errors.InvalidArgumentError(
+                    None, None, f"Invalid device name ('{device}') provided for the tensor '{tensor}' in CallableOptions"
+                ) from None
+        if device not in names:
+            raise errors.InvalidArgumentError(
+                None, None, f"Device '{device}' specified for tensor '{tensor}' in CallableOptions does not exist"
+            )
+
+
+def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
+    """Raises InvalidArgumentError for a fed or fetched tensor whose node the graph has not, OutOfRangeError for one beyond its outputs."""
+    from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+
+    for text in names:
+        name, slot = parse_tensor_name(text)
+        if name not in graph:
+            raise errors.InvalidArgumentError(
+                None, None, f"Tensor {name}:{slot}, specified in either feed_devices or fetch_devices was not found in the Graph"
+            )
+        node = graph.node(name)
+        if slot >= len(node.output_dtypes):
+            raise errors.OutOfRangeError(
+                None, None, f"Node '{name}' (type: '{node.op}', num of outputs: {len(node.output_dtypes)}) does not have output {slot}"
+            )

@@ -1,0 +1,667 @@
+"""The session on local devices: graph, placement, plans, resources, and how a step is run."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tfjit.framework import errors, settings
+from tfjit.framework.gc_pause import collection_paused
+from tfjit.framework.types.dtypes import DType
+from tfjit.framework.types.shape import Shape
+from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.jit.target import available_cpus, check_level
+from tfjit.runtime.backend import BackendSession, PlanCounters, Runner
+from tfjit.runtime.factory import SessionFactory, SessionOptions
+from tfjit.runtime.host import fork_safety
+from tfjit.runtime.host import inter_op_pool as inter_op
+from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.device import DeviceManager, device_type_priorities
+from tfjit.runtime.host.rendezvous import LocalRendezvous
+from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
+from tfjit.runtime.kernel_api.kernel_query import has_kernel
+from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.op_kernels import variable_ops
+from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan.fast_path import plan_runner
+from tfjit.runtime.plan.pipelined_plan import StagedPlan, staged_plan
+from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+from tfjit.runtime.profiling.step_observer import StepObserver
+from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
+from tfjit.runtime.session import rewriter_config, session_config
+from tfjit.runtime.step.arena import ArenaPool
+from tfjit.runtime.step.memory_planner import OutputRecycler
+from tfjit.runtime.step.step import StepEnvironment
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
+    from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+
+log = logging.getLogger("tfjit.session")
+
+MAX_PLANS = 256
+MAX_RUNNERS = 4 * MAX_PLANS  # one an order of names
+_PATIENCE_S = 60
+_STEP_IDS = itertools.count(1)
+
+
+class DirectSession(BackendSession):
+    """A session that runs on the devices of this process.
+
+    graph: the whole placed graph, extended as it grows. state: variables, queues and streams, shared by all plans.
+    Thread-safe: concurrent runs share plans; `extend` waits for plan building only.
+    """
+
+    def __init__(self, options: SessionOptions) -> None:
+        self.options = options
+        self.config = options.config
+        self.env = options.env
+        with settings.using(self.env.variables):
+            self._set_up(options)
+
+    def _set_up(self, options: SessionOptions) -> None:
+        config = options.config
+        self.devices = DeviceManager(config)
+        self.handle = config.session_handle if config is not None else ""
+        if config is not None:
+            rewriter_config.check_names(config.graph_options.rewrite_options)
+            session_config.check_device_filters(config)
+        self._place_pruned = config is not None and config.graph_options.place_pruned_graph
+        isolated = config is not None and config.isolate_session_state
+        resource = None if isolated else options.session_resource
+        self.state = SessionState(resource, options.env, config.global_io_parallelism_threads if config is not None else 0)
+        self._custom_kernels = CustomKernels(options.custom_kernel_creator) if options.custom_kernel_creator is not None else None
+        self.jit = session_config.jit_mode(config)
+        self._bundles = session_config.bundles()
+        self._splits = session_config.splits_rows()
+        self._compares = session_config.compares()
+        self.logs_rendezvous = settings.logs("rendezvous")
+        self._compiles = session_config.jit_mode(self.config) != "off"
+        self.graph: DataflowGraph | None = None
+        self.closed = False
+        self.cancellation = CancellationManager()
+        self.recycler = OutputRecycler()
+        self.arenas = ArenaPool()
+        check_level()  # here: plans are compiled in the background, where the error would reach nobody
+        self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
+        self.threads = session_config.intra_op_threads(config)
+        self.straight_line = session_config.straight_line()
+        self.stages = session_config.stages()
+        self._pools = inter_op.PoolSet(config)
+        self.graph_lock = threading.RLock()
+        self._plan_lock = threading.Lock()
+        self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
+        self._runners: dict[tuple[Any, ...], Runner] = {}
+        self._running: dict[int, int] = {}  # thread -> steps that it is in, one inside another where a kernel runs Python
+        self._idle = threading.Condition()
+        self.plan_hits = 0
+        self.plan_misses = 0
+        self.plan_evictions = 0
+        self._callables: dict[int, tuple[int, Runner | None, tuple[Any, ...]]] = {}
+        self._callable_ids = itertools.count()
+        self._partial_runs: dict[str, Any] = {}
+        self._pass_options: PassOptions | None = None
+        fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
+        fork_safety.watch(self)
+        self.observer = StepObserver.for_session(self)
+
+    # life
+
+    def create(self, graph_def: Any) -> None:
+        if self.graph is not None:
+            raise errors.AlreadyExistsError(None, None, "A Graph has already been created for this session.")
+        self.extend(graph_def)
+
+    def extend(self, graph_def: Any) -> None:
+        from tfjit.passes.ir.dataflow_graph import DataflowGraph
+        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.partitioning.place import place
+
+        self.check_open()
+        with collection_paused(), self.graph_lock:
+            graph = self.graph if self.graph is not None else DataflowGraph()
+            graph.extend(graph_def)
+            if not self._place_pruned:
+                with self.settings():
+                    place(graph, PassContext(options=self.pass_options()))
+            self.graph = graph
+
+    def extend_from(self, graph: Any, version: int) -> None:
+        from tfjit.passes.ir.dataflow_graph import DataflowGraph
+        from tfjit.passes.ir.graph_def import add_and_change
+        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.partitioning.place import place
+
+        self.check_open()
+        with collection_paused(), self.graph_lock:
+            mine = self.graph if self.graph is not None else DataflowGraph()
+            if mine._twin is not None:
+                super().extend_from(graph, version)
+                return
+            # checked when they were made, so neither a message nor a second check is needed
+            mine.versions = graph.graph_def_versions
+            mine.functions.merge(graph.functions.values(), graph.function_gradients)
+            add_and_change(mine, graph.operations_after(version), graph.operations_changed_after(version))
+            if not self._place_pruned:
+                with self.settings():
+                    place(mine, PassContext(options=self.pass_options()))
+            self.graph = mine
+
+    def close(self) -> None:
+        self.cancellation.cancel()
+        self.closed = True
+        DirectSessionFactory.forget(self)
+
+    def destroy(self) -> None:
+        """Free plans, resources and own threads. Waits for the running steps of other threads, which `close` has cancelled.
+
+        What is freed is freed at once, by reference counts alone: nothing here is left to a garbage collection.
+        """
+        for run in list(self._partial_runs.values()):  # steps that nobody continues
+            run.end()
+        with self._idle:
+            me = threading.get_ident()  # closing from inside a step, by a Python function that it calls
+            if not self._idle.wait_for(lambda: not self._running.keys() - {me}, _PATIENCE_S):
+                log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
+        with self._plan_lock:
+            plans = list(self._plans.values())
+            self._plans.clear()
+            self._runners.clear()
+            self._callables.clear()
+            self._partial_runs.clear()
+        released = [variant for plan in plans for variant in plan.drop_all()]
+        if not self._running:
+            for variant in released:
+                variant.release()
+        self.state.close()
+        self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
+        self.recycler.clear()
+        self.arenas.clear()
+        self._pools.close()
+        with self.graph_lock:
+            graph, self.graph = self.graph, None
+        if graph is not None and not self._running:
+            graph.dissolve()
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Close, and clear containers of every device (none named: the default one)."""
+        self.close()  # first: a step that waits for a queue is cancelled, not told that its queue has closed
+        for manager in self.state.managers():
+            manager.clear(tuple(containers))
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child: the steps of other threads are gone, the rest goes on."""
+        self._idle = threading.Condition()
+        self._running.clear()
+        self._partial_runs.clear()
+        fork_safety.release_lock(self._plan_lock)
+        parts: list[fork_safety.Forked] = [self.cancellation, self.state, self.recycler, self.arenas, self.budget, *self._plans.values()]
+        parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
+        for part in parts:
+            part.after_fork()
+
+    def check_open(self) -> None:
+        """Raises CancelledError once the session is closed."""
+        if self.closed:
+            raise errors.CancelledError(None, None, "Session has been closed.")
+
+    def list_devices(self) -> list[Any]:
+        from tfjit.protos import DeviceAttributes
+
+        self.check_open()
+        return [
+            DeviceAttributes(
+                name=d.name,
+                device_type=d.device_type,
+                memory_limit=d.memory_limit_bytes,
+                incarnation=d.incarnation,
+                physical_device_desc=d.physical_device_desc,
+            )
+            for d in self.devices.devices
+        ]
+
+    # what plans ask of the session
+
+    def settings(self) -> AbstractContextManager[None]:
+        """A block in which TFJIT_* settings are this session's: all that makes plans and kernels is inside one."""
+        return settings.using(self.env.variables)
+
+    def pass_options(self) -> PassOptions:
+        """How plans of this session are built, from its ConfigProto and the environment."""
+        if self._pass_options is None:
+            query = has_kernel(device_type_priorities())
+            self._pass_options = session_config.make_pass_options(self.config, self.devices, query, self._custom_kernels)
+        return self._pass_options
+
+    def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        """Run the passes for one signature and feed shapes. quick: only what makes the graph runnable."""
+        from tfjit.passes.partitioning.place import raise_unplaced
+        from tfjit.passes.pipeline import QUICK_PASSES, build
+
+        options = self.pass_options()
+        if quick:
+            options = replace(options, passes=QUICK_PASSES, partition_passes=())
+        with self.graph_lock:
+            graph = self.graph
+            if graph is None:
+                self.check_open()  # closing takes the graph away
+                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            self.place_for(spec)
+            if session_config.strict_placement():
+                raise_unplaced(graph, graph)
+            if spec.connections:
+                from tfjit.passes.legalize.tensor_connections import connect
+
+                graph = connect(graph, spec)
+        try:
+            return build(graph, spec, options, self.graph_lock)
+        finally:
+            if spec.connections:
+                graph.dissolve(functions=False)  # the plan's
+
+    def place_for(self, spec: RunSpec) -> None:
+        """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""
+        from tfjit.passes.canonicalize.prune import extract
+        from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.partitioning.place import place, raise_unplaced
+
+        graph = self.graph
+        if not self._place_pruned or graph is None:
+            return
+        part = extract(graph, spec)
+        with self.settings():
+            place(part, PassContext(options=self.pass_options()))
+        raise_unplaced(part, part)
+        for node in part.op_nodes():
+            graph.node(node.name).assigned_device = node.assigned_device
+
+    def forget_plans(self) -> None:
+        """Nodes have moved: what runs from now on is planned anew. Steps that run go on, on the plans they have."""
+        with self._plan_lock:
+            dropped = list(self._plans.values())
+            self._plans.clear()
+            self._runners.clear()
+        for plan in dropped:
+            plan.drop_all()
+
+    def survey(self, spec: RunSpec) -> tuple[int, str]:
+        """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
+        from tfjit.passes.canonicalize.prune import needed_nodes
+
+        with self.graph_lock:
+            if self.graph is None:
+                return 0, ""
+            names = needed_nodes(self.graph, spec)[0]
+            if spec.connections:
+                return len(names), ""
+            return len(names), plan_warm_start.fingerprint(self.graph, spec, names) if len(names) <= plan_warm_start.MAX_NODES else ""
+
+    def find_variable(self, node: Node) -> Variable:
+        """The Variable of a variable node."""
+        return variable_ops.find_variable(self.state, node.assigned_device or self.devices.default.name, node)
+
+    @property
+    def split_threads(self) -> int:
+        """Threads that the rows of a loop are divided between."""
+        return min(self.threads, available_cpus()) if self._splits else 1
+
+    def step_environment(self, device: str) -> StepEnvironment:
+        """What a static step on `device` needs."""
+        threads = self.threads
+        spinning = self.config is None or not self.config.experimental.disable_thread_spinning
+
+        def pool() -> IntraOpPool | None:
+            return get_pool(threads, spinning) if threads > 1 else None
+
+        found = self.devices.lookup(device)
+        ways = self._bundles, self._compiles, self._compares
+        return StepEnvironment(found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways)
+
+    def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
+        """The partitions, made ready for the dataflow executor. compiled: its nodes may use compiled code."""
+        from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+        from tfjit.runtime.executor.node_runner import RunnerEnvironment
+
+        code = store if compiled and self.jit != "off" else None
+        return DataflowPlan(partitions, self.devices, RunnerEnvironment(self.state, self.step_environment, code, self.settings))
+
+    def pool(self, index: int = 0) -> inter_op.ThreadPool:
+        """The inter-op pool of RunOptions.inter_op_thread_pool."""
+        return self._pools.get(index)
+
+    @contextmanager
+    def step_context(self) -> Iterator[StepContext]:
+        """A step's identity, rendezvous and cancellation; ended when the block is left."""
+        cancellation = CancellationManager(self.cancellation)
+        rendezvous = LocalRendezvous(self.logs_rendezvous)
+        thread = threading.get_ident()
+        with self._idle:
+            self.check_open()  # under the lock: who destroys waits for all that came in before
+            self._running[thread] = self._running.get(thread, 0) + 1
+        try:
+            yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
+        finally:
+            with self._idle:
+                left = self._running.pop(thread, 1) - 1  # a child forked within the step knows nothing of it
+                if left:
+                    self._running[thread] = left
+                self._idle.notify_all()
+            cancellation.release()
+            rendezvous.close()
+
+    # runs
+
+    def plan(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], connections: tuple[tuple[str, str], ...] = ()
+    ) -> Plan:
+        """The plan of a signature, whatever the order of its names. connections: of a callable."""
+        key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)), connections)
+        with self._plan_lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                self.plan_hits += 1
+                return found
+            self.plan_misses += 1
+        session_config.check_executor(self.config)
+        feed_names, fetch_names, target_names = key[0], tuple(dict.fromkeys(key[1])), tuple(dict.fromkeys(key[2]))
+        dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
+        made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections)
+        with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
+            found = self._plans.setdefault(key, made)
+            while len(self._plans) > MAX_PLANS:
+                _, dropped = self._plans.popitem(last=False)
+                self.plan_evictions += 1
+                dropped.drop_all()
+                self._runners.clear()  # they hold plans
+            return found
+
+    def _new_plan(
+        self,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        dtypes: Sequence[DType],
+        connections: tuple[tuple[str, str], ...],
+    ) -> Plan:
+        if self.straight_line and self.stages and not connections:
+            with self.graph_lock:
+                staged = staged_plan(self, feeds, fetches, targets, dtypes) if self.graph is not None else None
+            if staged is not None:
+                return staged
+        return Plan(self, feeds, fetches, targets, dtypes, connections)
+
+    def _feed_dtypes(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> list[DType]:
+        """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does not have."""
+        from tfjit.passes.ir.pass_context import RunSpec
+        from tfjit.passes.legalize.lower_feeds import check_spec, parse_tensor_name
+
+        with self.graph_lock:
+            if self.graph is None:
+                self.check_open()  # closing takes the graph away
+                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            check_spec(self.graph, RunSpec(feeds, fetches, targets))
+            parsed = [parse_tensor_name(name) for name in feeds]
+            return [self.graph.node(node).output_dtypes[slot].base_dtype for node, slot in parsed]
+
+    def plan_counters(self) -> PlanCounters:
+        """How the plans of this session are found and lost."""
+        with self._plan_lock:
+            variants = sum(len(plan.held()) for plan in self._plans.values())
+            return PlanCounters(len(self._plans), variants, self.plan_hits, self.plan_misses, self.plan_evictions, self.budget.evicted)
+
+    def prepare(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        pool_index: int = 0,
+        connections: tuple[tuple[str, str], ...] = (),
+    ) -> Runner:
+        from tfjit.protos import RunOptions
+
+        self.check_open()
+        if len(set(feeds)) != len(feeds):
+            twice = next(name for name in feeds if list(feeds).count(name) > 1)
+            raise errors.InvalidArgumentError(None, None, f'Endpoint "{twice}" fed more than once.')
+        self.pool(pool_index)
+        if self.observer is not None or (self.config is not None and self.config.operation_timeout_in_ms > 0):
+            if connections or pool_index:
+                options = RunOptions(inter_op_thread_pool=pool_index)
+                return self._runner_with_options(feeds, fetches, targets, options, connections)
+            return super().prepare(feeds, fetches, targets)  # every step has its own deadline, or is counted
+        return plan_runner(self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index)
+
+    def _runner_with_options(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any,
+        connections: tuple[tuple[str, str], ...],
+        metadata: Any = None,
+    ) -> Runner:
+        """A runner whose every step is one under options."""
+        from tfjit.runtime.session.run_options import run_with_options
+
+        timeout_ms = self._timeout_ms(options)
+        return lambda values: run_with_options(self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections)
+
+    def _timeout_ms(self, options: Any) -> int:
+        timeout_ms = (options.timeout_in_ms if options is not None else 0) or (
+            self.config.operation_timeout_in_ms if self.config is not None else 0
+        )
+        return int(timeout_ms)
+
+    def run(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: Any = None,
+        metadata: Any = None,
+    ) -> list[Any]:
+        names = tuple(name for name, _ in feeds)
+        values = [value for _, value in feeds]
+        timeout_ms = self._timeout_ms(options)
+        if options is None and metadata is None and timeout_ms <= 0 and self.observer is None:
+            key = (names, tuple(fetches), tuple(targets))
+            runner = self._runners.get(key)
+            if runner is None:
+                runner = self.prepare(names, fetches, targets)
+                if len(self._runners) >= MAX_RUNNERS:
+                    self._runners.clear()
+                self._runners[key] = runner
+            return runner(values)
+        from tfjit.runtime.session.run_options import run_with_options
+
+        return run_with_options(self, names, values, fetches, targets, options, metadata, timeout_ms)
+
+    def session_tensor(self, handle: str) -> tuple[DType, Any]:
+        found = self.state.tensors.get(handle)
+        return found.dtype, found.value
+
+    def delete_session_tensors(self, handles: Sequence[str]) -> None:
+        self.state.tensors.discard(handles)
+
+    def make_callable(self, options: Any) -> int:
+        from tfjit.runtime.session.callable_checks import check_devices, check_tensors
+        from tfjit.runtime.session.run_options import check_run_options
+
+        self.check_open()
+        run_options = options.run_options if options.HasField("run_options") else None
+        feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
+        connections = tuple((c.from_tensor, c.to_tensor) for c in options.tensor_connection)
+        check_run_options(self, run_options)
+        check_devices(options, self.devices)
+        with self.graph_lock:
+            if self.graph is not None:
+                check_tensors(self.graph, (*feeds, *fetches))
+                if connections:
+                    from tfjit.passes.legalize.tensor_connections import check_connections
+
+                    check_connections(self.graph, connections, feeds, fetches)
+        if run_options is None:
+            runner = self.prepare(feeds, fetches, targets, 0, connections)
+        elif run_options == type(run_options)(inter_op_thread_pool=run_options.inter_op_thread_pool):
+            runner = self.prepare(feeds, fetches, targets, run_options.inter_op_thread_pool, connections)
+        else:
+            runner = self._runner_with_options(feeds, fetches, targets, run_options, connections)
+
+        handle = next(self._callable_ids)
+        self._callables[handle] = (len(feeds), runner, (feeds, fetches, targets, run_options, connections))
+        return handle
+
+    def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
+        self.check_open()
+        entry = self._callables.get(handle)
+        if entry is None:
+            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
+        count, runner, signature = entry
+        if runner is None:
+            raise errors.InvalidArgumentError(None, None, f"Attempted to run callable after handle was released: {handle}")
+        if len(values) != count:
+            raise errors.InvalidArgumentError(None, None, f"Expected {count} feed tensors, but got {len(values)}")
+        if metadata is not None:
+            feeds, fetches, targets, run_options, connections = signature
+            return self._runner_with_options(feeds, fetches, targets, run_options, connections, metadata)(values)
+        return runner(values)
+
+    def release_callable(self, handle: int) -> None:
+        entry = self._callables.get(handle)
+        if entry is None:
+            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
+        self._callables[handle] = (entry[0], None, entry[2])
+
+    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+        from tfjit.runtime.session.partial_run import PartialRun
+
+        self.check_open()
+        run = PartialRun(self, feeds, fetches, targets)
+        self._partial_runs[run.handle] = run
+        return run.handle
+
+    def partial_run(self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+        self.check_open()
+        run = self._partial_runs.get(handle)
+        if run is None:
+            raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
+        run.check(feeds, fetches)
+        done = True
+        try:
+            results, done = run.step(feeds, fetches)
+        finally:
+            if done:
+                self._partial_runs.pop(handle, None)
+        return results
+
+    def explain(
+        self,
+        feeds: Sequence[tuple[str, Any]],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        measure: bool = False,
+        values: Mapping[str, Any] | None = None,
+    ) -> Any:
+        from tfjit.runtime.profiling.explain import explain_nothing, explain_plan
+
+        fed = {name for name, _ in feeds}
+        fetches = [name for name in fetches if name not in fed]  # a run gives these back as they are
+        if not fetches and not targets:
+            return explain_nothing(measure)
+        plan = self.plan([name for name, _ in feeds], fetches, targets)
+        shapes: dict[str, Shape] = dict(feeds)
+        if isinstance(plan, StagedPlan):
+            plan = plan.largest
+            for name, shape in zip(plan.feeds, plan.shapes, strict=True):
+                shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
+        return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
+
+
+class DirectSessionFactory(SessionFactory):
+    """Serves target ''."""
+
+    _sessions: ClassVar[weakref.WeakSet[DirectSession]] = weakref.WeakSet()
+    _sessions_lock = threading.Lock()
+    _names: ClassVar[dict[Any, DirectSession]] = {}  # of open sessions with a handle or metadata
+
+    def accepts_options(self, options: SessionOptions) -> bool:
+        return options.target == ""
+
+    def make_session(self, options: SessionOptions) -> DirectSession:
+        names = _session_names(options.config)
+        with self._sessions_lock:
+            _check_names(names, self._names)
+        session = DirectSession(options)
+        with self._sessions_lock:
+            _check_names(names, self._names)
+            self._sessions.add(session)
+            self._names.update(dict.fromkeys(names, session))
+        return session
+
+    def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
+        with self._sessions_lock:
+            sessions = list(self._sessions)
+            self._sessions.clear()
+        for session in sessions:
+            session.reset(containers)
+
+    @classmethod
+    def forget(cls, session: DirectSession) -> None:
+        """The session is closed: `reset` no longer concerns it."""
+        with cls._sessions_lock:
+            cls._sessions.discard(session)
+            for name in [name for name, owner in cls._names.items() if owner is session]:
+                del cls._names[name]
+
+    @classmethod
+    def find(cls, handle: str) -> DirectSession:
+        """The open session that its client named `handle`. Raises NotFoundError when there is none."""
+        with cls._sessions_lock:
+            found = cls._names.get(handle)
+        if found is None:
+            raise errors.NotFoundError(None, None, f"No session has the handle '{handle}'")
+        return found
+
+
+def _session_names(config: Any) -> list[Any]:
+    """What an open session of this config is known by: its handle, and the (name, version) of its metadata.
+
+    Raises InvalidArgumentError for a version below 0.
+    """
+    if config is None:
+        return []
+    names: list[Any] = [config.session_handle] if config.session_handle else []
+    if config.experimental.HasField("session_metadata"):
+        metadata = config.experimental.session_metadata
+        if metadata.version < 0:
+            raise errors.InvalidArgumentError(None, None, f"Session version shouldn't be negative: {_metadata_text(metadata)}")
+        names.append((metadata.name, metadata.version))
+    return names
+
+
+def _check_names(names: Sequence[Any], taken: Mapping[Any, Any]) -> None:
+    for name in names:
+        if name not in taken:
+            continue
+        if isinstance(name, str):
+            raise errors.AlreadyExistsError(None, None, f"A session with the handle '{name}' is open already")
+        text = f'name: "{name[0]}" version: {name[1]}'
+        raise errors.InvalidArgumentError(None, None, f"A session with the same name and version has already been created: {text}")
+
+
+def _metadata_text(metadata: Any) -> str:
+    return f'name: "{metadata.name}" version: {metadata.version}'
+
+
+SessionFactory.register("DIRECT_SESSION", DirectSessionFactory())

@@ -1,0 +1,155 @@
+"""A step that is fed and fetched in parts: its executors start at once, feeds and fetches go through its rendezvous."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.runtime.host.rendezvous import create_key
+from tfjit.runtime.resources.variables_and_resources import Variable
+
+if TYPE_CHECKING:
+    from tfjit.runtime.session.direct_session import DirectSession
+
+_COUNTER = itertools.count(1)
+
+
+class PartialRun:
+    """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel fails."""
+
+    def __init__(self, session: DirectSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
+        from tfjit.passes.ir.pass_context import ClientRendezvous, RunSpec
+        from tfjit.passes.pipeline import build
+
+        self._session = session
+        self._feeds = dict.fromkeys(feeds, False)
+        self._fetches = dict.fromkeys(fetches, False)
+        self.handle = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}/1/;{next(_COUNTER)}"
+        client = session.devices.default
+        options = replace(session.pass_options(), client=ClientRendezvous(client.name, client.incarnation))
+        self._client = client
+        with session.settings(), session.graph_lock:
+            if session.graph is None:
+                raise errors.InvalidArgumentError(None, None, "Session was not created with a graph before Run()!")
+            session.place_for(RunSpec(tuple(feeds), tuple(fetches), tuple(targets)))
+            self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))
+            self._partitions, _ = build(session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options)
+        self._stack = ExitStack()
+        self._context = self._stack.enter_context(session.step_context())
+        self._run = session.dataflow_plan(self._partitions).start(self._context, session.pool())
+
+    def _key(self, name: str) -> str:
+        return create_key(self._client.name, self._client.incarnation, self._client.name, name)
+
+    def step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> tuple[list[Any], bool]:
+        """(fetched values, whether the run is over). Needs: `check` has passed for the same names."""
+        try:
+            results = self._step(feeds, fetches)
+        except BaseException:
+            self.end()
+            raise
+        over = all(self._feeds.values()) and all(self._fetches.values())
+        if over:
+            self._run.finished.wait()
+            self.end()
+            if self._run.error is not None:
+                raise self._run.error.with_traceback(None)
+        return results, over
+
+    def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
+        """Raises InvalidArgumentError for names that were not set up, were used before or miss a feed; the run goes on all the same."""
+        for name, _ in feeds:
+            if name not in self._feeds:
+                raise errors.InvalidArgumentError(None, None, f"The feed {name} was not specified in partial_run_setup.")
+            if self._feeds[name]:
+                raise errors.InvalidArgumentError(None, None, f"The feed {name} has already been fed.")
+        for name in fetches:
+            if name not in self._fetches:
+                raise errors.InvalidArgumentError(None, None, f"The fetch {name} was not specified in partial_run_setup.")
+            if self._fetches[name]:
+                raise errors.InvalidArgumentError(None, None, f"The fetch {name} has already been fetched.")
+        available = {name for name, fed in self._feeds.items() if fed} | {name for name, _ in feeds}
+        for name in fetches:
+            missing = min(self._ancestors[name] - available, default=None)
+            if missing is not None:  # TensorFlow's sentence, which names the feed
+                text = f"Fetch {missing} can't be computed from the feeds that have been fed so far."
+                raise errors.InvalidArgumentError(None, None, text)
+
+    def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+        for name, value in feeds:
+            self._feeds[name] = True
+            self._context.rendezvous.send(self._key(name), value)
+        results: list[Any] = []
+        for name in fetches:
+            self._fetches[name] = True
+            results.append(self._receive(name))
+        return results
+
+    def _receive(self, name: str) -> Any:
+        arrived = threading.Event()
+        outcome: list[Any] = [None, None, False]
+
+        def received(error: BaseException | None, value: Any, is_dead: bool) -> None:
+            outcome[:] = [error, value, is_dead]
+            arrived.set()
+
+        self._context.rendezvous.receive(self._key(name), received)
+        arrived.wait()
+        error, value, is_dead = outcome
+        if error is not None:
+            raise error
+        if is_dead:
+            raise errors.InvalidArgumentError(None, None, f"The tensor returned for {name} was not valid.")
+        if isinstance(value, Variable):
+            value = value.initialized_value()
+        if isinstance(value, np.ndarray):
+            return value[()] if value.shape == () else value.copy()
+        return value
+
+    def end(self) -> None:
+        """Cancel what still runs and release the step."""
+        if not self._run.finished.is_set():
+            self._context.cancellation.cancel()
+            self._run.finished.wait()
+        self._stack.close()
+        for partition in self._partitions:
+            partition.graph.dissolve()
+
+
+def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:
+    """Which feeds each fetch depends on."""
+    from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+
+    fed = {parse_tensor_name(name): name for name in feeds}
+    result = {}
+    for fetch in fetches:
+        node, slot = parse_tensor_name(fetch)
+        found: set[str] = set()
+        seen = {node}
+        stack = [node]
+        if (node, slot) in fed:
+            found.add(fed[node, slot])
+            stack = []
+        while stack:
+            name = stack.pop()
+            if name not in graph:
+                continue
+            for source, output in graph.inputs(name):
+                if (source, output) in fed:
+                    found.add(fed[source, output])
+                elif source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+            for source in graph.control_inputs(name):
+                if source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+        result[fetch] = frozenset(found)
+    return result

@@ -1,0 +1,160 @@
+"""What OptimizerOptions and RewriterConfig say about the passes: TensorFlow's optimizers by name, and passes of users' own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import errors
+from tfjit.runtime.host import fork_safety
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.pass_context import Pass
+
+_OFF: Final = 2
+_ON: Final = frozenset({1, 3})  # ON, AGGRESSIVE
+_ONE_ITERATION: Final = 1
+
+# TensorFlow's name of an optimizer -> the passes that do its work here; none where nothing needs doing or tfjit has no such rewrite
+OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "arithmetic": ("simplify",),
+    "auto_mixed_precision": (),
+    "auto_mixed_precision_cpu": (),
+    "auto_mixed_precision_mkl": (),
+    "auto_mixed_precision_onednn_bfloat16": (),
+    "autoparallel": (),
+    "common_subgraph_elimination": ("eliminate_common_subexpressions",),
+    "constfold": ("fold_constants",),
+    "debug_stripper": ("strip_debug",),
+    "dependency": ("drop_control_edges",),
+    "function": (),
+    "implementation_selector": (),
+    "layout": (),
+    "loop": (
+        *("functionalize", "trim_bodies", "size_slices", "accumulators", "dense_lists", "loop_sums"),
+        *("compile_loops", "specialize_bodies"),
+    ),
+    "memory": (),
+    "pin_to_host": (),
+    "pruning": (),
+    "remap": ("fuse",),
+    "scoped_allocator": (),
+    "shape": (),
+}
+# Optional passes that stand for no optimizer of TensorFlow's; TFJIT_DISABLE alone leaves them out.
+UNGROUPED: Final = frozenset({"replicate_constants"})
+# RewriterConfig's toggle -> the optimizer it turns off
+TOGGLES: Final[Mapping[str, str]] = {
+    "arithmetic_optimization": "arithmetic",
+    "common_subgraph_elimination": "common_subgraph_elimination",
+    "constant_folding": "constfold",
+    "dependency_optimization": "dependency",
+    "function_optimization": "function",
+    "loop_optimization": "loop",
+    "remapping": "remap",
+}
+
+# parameters (name -> Python value) -> the pass
+PassMaker = Callable[[Mapping[str, Any]], "Pass"]
+_LOCK = threading.Lock()
+fork_safety.hold(_LOCK, fork_safety.EXTENSION)
+_CUSTOM: dict[str, PassMaker] = {}
+
+
+def register_graph_optimizer(name: str, make: PassMaker) -> None:
+    """Make a graph pass available to configs, as `graph_options.rewrite_options.custom_optimizers`.
+
+    make: called with the parameters of the config (name -> bytes, number, list...) for each session; returns a pass
+    `(graph: DataflowGraph, ctx: PassContext) -> None` that rewrites the graph in place. It runs after tfjit's own graph passes. A pass
+    that fails is left out with a warning, as in TensorFlow, unless `fail_on_optimizer_errors` is set.
+    Raises AlreadyExistsError for a name that is taken.
+    """
+    with _LOCK:
+        if name in OPTIMIZERS or name in _CUSTOM:
+            raise errors.AlreadyExistsError(None, None, f"an optimizer {name!r} is registered already")
+        _CUSTOM[name] = make
+
+
+def known_optimizers() -> list[str]:
+    """Every name that `optimizers` and `custom_optimizers` may hold."""
+    with _LOCK:
+        return sorted([*OPTIMIZERS, *_CUSTOM])
+
+
+def check_names(rewriter: Any) -> None:
+    """Raises InvalidArgumentError for an optimizer nobody knows, with the names of those that are known."""
+    named = [("optimizers", name) for name in rewriter.optimizers]
+    named += [("custom_optimizers", entry.name) for entry in rewriter.custom_optimizers]
+    for field, name in named:
+        if name not in OPTIMIZERS and name not in _CUSTOM:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"graph_options.rewrite_options.{field} names {name!r}, which is no optimizer. "
+                f"Known ones: {', '.join(known_optimizers())}. tfjit.register_graph_optimizer adds others.",
+            )
+
+
+def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[str]:
+    """The optional passes that these GraphOptions leave out. optional: the names of all of them."""
+    optimizer, rewriter = graph_options.optimizer_options, graph_options.rewrite_options
+    disabled: set[str] = set()
+    if optimizer.opt_level < 0:  # L0 leaves out all but what is asked for by name
+        kept = set()
+        if optimizer.do_common_subexpression_elimination:
+            kept.add("eliminate_common_subexpressions")
+        if optimizer.do_constant_folding:
+            kept.add("fold_constants")
+        disabled |= optional - kept
+    for toggle, name in TOGGLES.items():
+        if getattr(rewriter, toggle) == _OFF:
+            disabled.update(OPTIMIZERS[name])
+    if rewriter.optimizers:
+        wanted: set[str] = set()
+        for name in rewriter.optimizers:
+            wanted.update(OPTIMIZERS.get(name, ()))
+        replaced = {pass_ for passes in OPTIMIZERS.values() for pass_ in passes}
+        disabled |= replaced - wanted
+        disabled -= wanted - _turned_off(rewriter)
+    if rewriter.disable_meta_optimizer:
+        disabled |= {"simplify", "fuse", "drop_control_edges"}
+    return frozenset(disabled)
+
+
+def _turned_off(rewriter: Any) -> set[str]:
+    return {pass_ for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF for pass_ in OPTIMIZERS[name]}
+
+
+def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:
+    """(name, pass) of the custom optimizers that a RewriterConfig names, in its order."""
+    from tfjit.framework.op_defs.attrs import from_proto
+
+    made: list[tuple[str, Pass]] = []
+    if rewriter.disable_meta_optimizer:
+        return ()
+    for entry in rewriter.custom_optimizers:
+        if entry.name in OPTIMIZERS:
+            continue  # TensorFlow takes its own optimizers here too; they run by their toggles
+        made.append((entry.name, _CUSTOM[entry.name]({key: from_proto(value) for key, value in entry.parameter_map.items()})))
+    given = {name for name, _ in made}
+    made += [(name, _CUSTOM[name]({})) for name in rewriter.optimizers if name in _CUSTOM and name not in given]
+    return tuple(made)
+
+
+def strips_debug(rewriter: Any) -> bool:
+    """Whether Assert, CheckNumerics and Print go (debug_stripper, which only runs where it is asked for)."""
+    if rewriter.disable_meta_optimizer:
+        return False
+    return "debug_stripper" in rewriter.optimizers if rewriter.optimizers else rewriter.debug_stripper in _ON
+
+
+def runs_once(rewriter: Any) -> bool:
+    """Whether each optional pass runs once only (meta_optimizer_iterations ONE)."""
+    return bool(rewriter.meta_optimizer_iterations == _ONE_ITERATION)
+
+
+def verifies(rewriter: Any) -> bool | None:
+    """Whether the graph is checked after each pass; None leaves it to TFJIT_VERIFY."""
+    toggles = rewriter.inter_optimizer_verifier_config.structure_verifier, rewriter.post_optimization_verifier_config.structure_verifier
+    return True if 1 in toggles else False if _OFF in toggles else None

@@ -1,0 +1,137 @@
+"""What a ConfigProto and the environment say about one session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tfjit.framework import errors, settings
+from tfjit.framework.types import device_spec
+from tfjit.runtime.session import rewriter_config
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.passes.ir.pass_context import HasKernel, PassOptions
+    from tfjit.runtime.host.device import DeviceManager
+
+JitMode = Literal["off", "lazy", "eager"]
+SINGLE_THREADED: Final = "SINGLE_THREADED_EXECUTOR"
+
+EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_device_filters(config: Any) -> None:
+    """Raises InvalidArgumentError for a filter that is no device name. Local devices are never hidden, whatever the filters say."""
+    for text in config.device_filters:
+        try:
+            device_spec.parse(text)
+        except ValueError:
+            raise errors.InvalidArgumentError(None, None, f"Invalid device filter: {text}") from None
+
+
+def check_executor(config: Any) -> None:
+    """Raises NotFoundError, as TensorFlow does at the first run, when the config names an executor that there is not."""
+    chosen = config.experimental.executor_type if config is not None else ""
+    if chosen not in EXECUTORS:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"No executor factory registered for the given executor type: {chosen} Registered factories are {{{', '.join(EXECUTORS)}}}.",
+        )
+
+
+def jit_mode(config: Any) -> JitMode:
+    """When plans are compiled: never, behind the first runs, or before the first result (also with run_graph_mode).
+
+    TFJIT_JIT wins over global_jit_level, and that over run_graph_mode.
+    """
+    if settings.is_set("TFJIT_JIT"):
+        return settings.text("TFJIT_JIT")  # type: ignore[return-value]
+    level = config.graph_options.optimizer_options.global_jit_level if config is not None else 0
+    if level == 0 and config is not None and config.run_graph_mode:
+        return "eager"
+    return "off" if level < 0 else "eager" if level > 0 else "lazy"
+
+
+def intra_op_threads(config: Any) -> int:
+    """Threads that share one kernel's work."""
+    forced = settings.integer("TFJIT_THREADS")
+    if forced:
+        return forced
+    asked = config.intra_op_parallelism_threads if config is not None else 0
+    return asked if asked > 0 else cores()
+
+
+def inter_op_threads(config: Any) -> int:
+    """Threads of an inter-op pool."""
+    forced = settings.integer("TFJIT_THREADS")
+    if forced:
+        return forced
+    asked = config.inter_op_parallelism_threads if config is not None else 0
+    return asked if asked > 0 else cores()
+
+
+def straight_line() -> bool:
+    """Whether static partitions run as straight-line steps; TFJIT_DISABLE=straight_line leaves all to the dataflow executor."""
+    return "straight_line" not in settings.names("TFJIT_DISABLE")
+
+
+def stages() -> bool:
+    """Whether runs in which nodes may wait are cut into stages; TFJIT_DISABLE=stages leaves them to the dataflow executor."""
+    return "stages" not in settings.names("TFJIT_DISABLE")
+
+
+def bundles() -> bool:
+    """Whether launches that do not depend on each other run at the same time; TFJIT_DISABLE=bundle has them one after the other."""
+    return "bundle" not in settings.names("TFJIT_DISABLE")
+
+
+def compares() -> bool:
+    """Whether each compiled call runs beside its reference."""
+    return settings.flag("TFJIT_COMPARE")
+
+
+def splits_rows() -> bool:
+    """Whether loops are divided between threads by rows; TFJIT_DISABLE=split_rows has each launch divided by itself."""
+    return "split_rows" not in settings.names("TFJIT_DISABLE")
+
+
+def strict_placement() -> bool:
+    """Whether a node that cannot be placed fails every run of its session, as in TensorFlow."""
+    return settings.flag("TFJIT_STRICT_PLACEMENT")
+
+
+def make_pass_options(
+    config: Any, devices: DeviceManager, has_kernel: HasKernel, kernel_creator: Callable[[Node], Any] | None = None
+) -> PassOptions:
+    """How the passes build this session's plans."""
+    from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
+    from tfjit.passes.pipeline import OPTIMIZATIONS
+
+    infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
+    if config is None:
+        return PassOptions(devices=infos, has_kernel=has_kernel, kernel_creator=kernel_creator)
+    optimizer = config.graph_options.optimizer_options
+    rewriter = config.graph_options.rewrite_options
+    return PassOptions(
+        devices=infos,
+        has_kernel=has_kernel,
+        kernel_creator=kernel_creator,
+        soft_placement=config.allow_soft_placement,
+        log_device_placement=config.log_device_placement,
+        max_folded_bytes=optimizer.max_folded_constant_in_bytes or DEFAULT_MAX_FOLDED_BYTES,
+        strip_debug=rewriter_config.strips_debug(rewriter),
+        once=rewriter_config.runs_once(rewriter),
+        min_nodes=rewriter.min_graph_nodes,
+        time_limit_s=rewriter.meta_optimizer_timeout_ms / 1000,
+        custom_passes=rewriter_config.custom_passes(rewriter),
+        fail_on_errors=rewriter.fail_on_optimizer_errors,
+        verify=rewriter_config.verifies(rewriter),
+        disabled=rewriter_config.disabled_passes(config.graph_options, OPTIMIZATIONS),
+    )

@@ -1,0 +1,45 @@
+"""TFJIT_DUMP: the kernels of a plan or of a node, each headed by the nodes it serves, and the step around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.step.step import Step
+
+_TITLE_LENGTH = 60
+
+
+def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
+    """Write the text of every kernel to `folder`/kernels, one a file, with the nodes that it serves."""
+    served: dict[KernelSource, list[str]] = {}
+    for instruction in instructions:
+        for call in {id(call): call for call in (instruction.call, instruction.one_by_one) if call is not None}.values():
+            for source in call.sources():
+                served.setdefault(source, []).append(_described(instruction))
+    if not served:
+        return
+    kernels = folder / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    for source, nodes in served.items():
+        title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
+        head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}; serves:"]
+        head += [f"#   {node}" for node in dict.fromkeys(nodes)]
+        (kernels / f"{title}_{source.digest[:12]}.py").write_text("\n".join([*head, source.text]), encoding="utf-8")
+
+
+def dump_step(folder: Path, step: Step) -> None:
+    """Write the generated function of a plan's newest step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "step.py").write_text(step.text, encoding="utf-8")
+
+
+def _described(instruction: Instruction) -> str:
+    group = instruction.spec.attrs.get("group")
+    members = f": {', '.join(group.names)}" if group is not None else ""
+    return f"{instruction.path}{instruction.node.name} ({instruction.node.op}){members}"

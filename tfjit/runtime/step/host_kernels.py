@@ -1,0 +1,110 @@
+"""The Python kernels that stand between a step's stretches of compiled code, as functions of context and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import errors
+from tfjit.framework.types.shape import Shape, format_shape
+from tfjit.kernels.registry import find_initial_state
+from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
+from tfjit.runtime.kernel_api.op_kernel import OpContext, StepContext
+
+if TYPE_CHECKING:
+    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.step.step import StepEnvironment
+
+PythonKernel = Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]
+
+
+def python_kernel(
+    instruction: Instruction, env: StepEnvironment, planned: bool
+) -> Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]:
+    node, compute = instruction.node, instruction.compute
+    reads_variable = any(value.root.storage in ("variable", "handle") for value in instruction.inputs)
+    if compute is None:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            f"{node.name} ({node.op}) has compiled code only, which is not loaded: {instruction.reason or 'still compiling'}",
+        )
+    if instruction.serving == "runtime":
+        device, session, spec = env.device, env.session, instruction.spec
+        op = node.op if node.op_def is None else node.op_def.name
+        input_dtypes, output_dtypes = tuple(node.input_dtypes), tuple(node.output_dtypes)
+        output_shapes = tuple(node.output_shapes)
+        takes_variant = any(dtype.name == "variant" for dtype in input_dtypes)
+        reads_list = takes_variant and any(dtype.is_numpy_compatible for dtype in output_dtypes)
+
+        def run_runtime(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+            assert context is not None
+            op_context = OpContext(node.name, op, spec.attrs, device, session, context, input_dtypes, output_dtypes, output_shapes)
+            try:
+                outputs = compute(op_context, inputs)
+            except Exception as error:
+                raise kernel_error(error, op, node.name, inputs) from _cause(error)
+            if reads_list:
+                outputs = [_as_planned(value, shape, op, node.name) for value, shape in zip(outputs, output_shapes, strict=True)]
+            return _apart(outputs, inputs) if reads_variable else outputs
+
+        return run_runtime
+    spec = instruction.spec
+    if node.op == "_Loop":
+        return _interpreted_loop(instruction, env)
+    make = find_initial_state(node.op)
+    if make is not None:
+        state = env.session.node_state(instruction.node.name, lambda: make(spec))
+        spec = type(spec)(spec.name, spec.op, spec.attrs, spec.inputs, spec.outputs, spec.constants, state)
+
+    def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+        try:
+            outputs = compute(spec, inputs)
+        except Exception as error:
+            raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
+        if planned or reads_variable:
+            # arena memory is reused and variables are updated in place: nothing may keep a view of them; compiled code wants C order
+            outputs = [o if o.base is None and o.flags.c_contiguous else np.array(o, order="C") for o in map(np.asarray, outputs)]
+        return _apart(outputs, inputs)
+
+    return run_reference
+
+
+def _interpreted_loop(instruction: Instruction, env: StepEnvironment) -> PythonKernel:
+    """A loop whose kernel is not there yet."""
+    from tfjit.runtime.step.loop_osr import run_loop
+
+    node, spec = instruction.node, instruction.spec
+
+    def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
+        assert context is not None
+        try:
+            # arena memory is reused and variables are updated in place: nothing may keep a view of them
+            return [np.array(output, order="C") for output in run_loop(node, spec, env, context, inputs)]
+        except Exception as error:
+            raise kernel_error(error, node.op, node.name, inputs) from error
+
+    return run
+
+
+def _cause(error: Exception) -> Exception | None:
+    """What to raise an error from that `kernel_error` makes of this one, and that may be this very one: as its own cause it would live,
+    and its traceback's frames with it, until a garbage collection."""
+    return None if isinstance(error, errors.OpError) else error
+
+
+def _as_planned(value: Any, shape: Shape, op: str, node: str) -> Any:
+    """What came out of a list, in the shape and order in memory that compiled code takes it to have. Raises InvalidArgumentError."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.shape != shape:
+        text = f"{op} found an element of shape {format_shape(value.shape)}, where all that is put into the list has {format_shape(shape)}"
+        raise at_node(errors.InvalidArgumentError(None, None, text), node)
+    return value if value.flags.c_contiguous else np.array(value, order="C")
+
+
+def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Outputs none of which is an input array itself: what it stands for may be a feed, a constant or a variable's buffer."""
+    return [o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o for o in outputs]

@@ -1,0 +1,160 @@
+"""A static partition made runnable: one arena, argument blocks, instruction tables, and a generated straight-line function.
+
+Compiled instructions that follow each other are one *stretch*: one call of the walker
+(`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks. Python kernels stand between stretches. The generated function only fetches what a stretch
+needs (fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
+
+A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a `while` or `if` of the generated function,
+with stretches and Python kernels inside.
+
+Everything that an address goes into (arena, argument blocks, tables) belongs to an *instance*; concurrent runs of one step each
+take an instance from a free list.
+"""
+
+from __future__ import annotations
+
+import linecache
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfjit.kernels.executor import table_executor
+from tfjit.kernels.executor.thread_pool import IntraOpPool
+from tfjit.kernels.registry import NativeCall
+from tfjit.kernels.source import KernelSource
+from tfjit.runtime.host.device import Device
+from tfjit.runtime.host.fork_safety import release_lock
+from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.lowering.lowering import Instruction, Lowered
+from tfjit.runtime.resources.variables_and_resources import SessionState
+from tfjit.runtime.step.arena import ArenaPool
+from tfjit.runtime.step.host_codegen import Reroute, StepText
+from tfjit.runtime.step.layout import Layout
+from tfjit.runtime.step.memory_planner import OutputRecycler
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnvironment:
+    """What a step needs from its session. addresses: compiled entries of a source, or None.
+
+    threads: intra-op threads. pool: makes them, machine code included, so a step without compiled code does not ask for it.
+    bundles: whether launches that do not depend on each other may run at the same time. compiles: whether new code may be compiled.
+    compares: whether each compiled call runs beside its reference (runtime/step/compare.py).
+    """
+
+    device: Device
+    session: SessionState
+    pool: Callable[[], IntraOpPool | None]
+    threads: int
+    recycler: OutputRecycler
+    arenas: ArenaPool
+    addresses: Callable[[KernelSource], Mapping[str, int] | None]
+    bundles: bool = True
+    compiles: bool = True
+    compares: bool = False
+
+
+class Step:
+    """A runnable static partition.
+
+    native: whether any instruction is served by compiled code.
+    needs_context: whether `run` must be given one. `run` is safe to call from several threads.
+    """
+
+    def __init__(self, lowered: Lowered, env: StepEnvironment, name: str) -> None:
+        self._lowered = lowered
+        self._env = env
+        self._name = name
+        self.free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
+        self._lock = threading.Lock()
+        self._layout = Layout(lowered, env)
+        self.native = bool(self._layout.stretches)
+        # a loop looks at the run's cancellation
+        self.needs_context = lowered.has_loops or any(i.serving == "runtime" and self.call(i) is None for i in lowered.instructions)
+        self._walk = table_executor.get() if self.native else None
+        self.arena_bytes = self._layout.arena_bytes
+        self._text = StepText(self._layout).generate()
+        filename = f"<tfjit step {name}>"
+        linecache.cache[filename] = (len(self._text), None, self._text.splitlines(keepends=True), filename)
+        self._code = compile(self._text, filename, "exec")
+
+    @property
+    def text(self) -> str:
+        """The generated function, for dumps and explanations."""
+        return self._text
+
+    def serving(self, instruction: Instruction) -> str:
+        """How this step serves an instruction: "native" or what its lowering says."""
+        if instruction.role is not None:
+            return "native" if self._layout.is_native(instruction) else "Python"
+        if id(instruction) in self._layout.compared:
+            return "compared"
+        return "native" if self.call(instruction) is not None else instruction.serving
+
+    @property
+    def bundles(self) -> list[tuple[Instruction, ...]]:
+        """Instructions that run at the same time."""
+        return [members for members in self._layout.slots if len(members) > 1]
+
+    @property
+    def divisions(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """(parts, nodes) of each run of instructions whose rows the threads divide."""
+        return tuple((len(parts), parts[0].plan.nodes) for parts in self._layout.parts.values())
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies, for measurements."""
+        return self._layout
+
+    @property
+    def output_bytes(self) -> int:
+        """Memory of fetched arrays that compiled code writes."""
+        return sum(value.spec.nbytes for value in self._layout.fresh.values())
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory that goes with the step: argument blocks, and arenas that it does not share."""
+        arena = 0 if self._layout.shares_arena else self.arena_bytes
+        return (arena + 16 * len(self._layout.words)) * max(len(self.free), 1)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Constants at hand for compiled code, packed weights among them; each once."""
+        return sum(array.nbytes for array in {id(a): a for a in self._layout.constants}.values())
+
+    def call(self, instruction: Instruction) -> NativeCall | None:
+        """The compiled code that serves an instruction here; None where a Python kernel does."""
+        return self._layout.calls.get(id(instruction))
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
+
+    def run(self, feeds: Sequence[np.ndarray], context: StepContext | None = None) -> list[Any]:
+        """One run. feeds: C-contiguous arrays of the planned dtypes and shapes, by _Arg index. Returns the fetched values."""
+        instance = self.instance()
+        try:
+            return instance(feeds, context)
+        finally:
+            self.free.append(instance)
+
+    def instance(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
+        """A free instance or a new one, for one run; the caller appends it to `free` afterwards."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            pass
+        with self._lock:
+            scope = self._layout.instance_scope()
+        scope["walk"] = self._walk
+        exec(self._code, scope)
+        # neither stays among its functions' globals, where it would close a ring: an instance goes when it is let go of
+        make, placement = scope.pop("make"), scope.pop("placement")
+        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
+        return step
+
+
+__all__ = ["Reroute", "Step", "StepEnvironment"]
