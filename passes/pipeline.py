@@ -20,13 +20,15 @@ from tfjit.passes.canonicalize.canonicalize import simplify
 from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
 from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
 from tfjit.passes.canonicalize.fold_constants import fold_constants
-from tfjit.passes.canonicalize.prune import extract, prune
+from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.canonicalize.strip_debug import strip_debug
 from tfjit.passes.control_flow.functionalize import functionalize
 from tfjit.passes.control_flow.prune_captures import trim_bodies
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
-from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.ir.subgraph import extract
 from tfjit.passes.ir.text_format import print_graph
 from tfjit.passes.legalize.custom_kernels import custom_kernels
 from tfjit.passes.legalize.inline_functions import inline_functions
@@ -86,7 +88,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Ready the bodies of loops and branches for their places; see passes/control_flow/specialize_regions.py, imported when first needed."""
+    """Ready the bodies of loops and branches for their places; see specialize_regions.py, imported when first needed."""
     if not graph.op_types.isdisjoint(WHILES | IFS | CASES):
         from tfjit.passes.control_flow.specialize_regions import specialize_bodies as run
 

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import breathe
-from tfjit.kernels.cpu.template.call_builder import moved_pointer
-from tfjit.kernels.cpu.template.region import FORWARDING, RESHAPING, Operand, RegionBuilder, c_strides, identity_map, single
-from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Ref, node_suffix
+from tfjit.kernels.cpu.template.call_chain import chained_call
+from tfjit.kernels.cpu.template.region import Operand, RegionBuilder, c_strides, identity_map
+from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
 from tfjit.kernels.registry import (
-    Builder,
-    Launch,
     NativeCall,
     NodeSpec,
     Pointer,
     TensorSpec,
     Unsupported,
     Word,
-    find_native,
     native,
 )
 
@@ -139,110 +135,6 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
             constants=constants,
         )
     return remap_inputs(call, order)
-
-
-class _Chain:
-    """Calls put one after the other, with scratch buffers for what passes between them."""
-
-    def __init__(self, group: FusedGroup) -> None:
-        self.group = group
-        self.places = {ref: Pointer("out", k) for k, ref in enumerate(group.outputs)}
-        self.launches: list[Launch] = []
-        self.temps: list[int] = []
-        self.constants: list[np.ndarray] = []
-        self.bytes_moved = 0
-        self.flops = 0
-        self._last_use: dict[Ref, int] = {}  # what is used by no later member gives its scratch buffer to another value
-        for number, member in enumerate(group.members):
-            for ref in member.inputs:
-                self._last_use[ref] = number
-        self._free: dict[int, list[int]] = {}  # size -> scratch buffers
-
-    def place(self, ref: Ref) -> Pointer:
-        """Where a value of the group lies."""
-        if ref.member == INPUT:
-            return Pointer("in", ref.index)
-        if ref not in self.places:
-            if ref.member == CONSTANT:
-                self.constants.append(np.ascontiguousarray(self.group.constants[ref.index]))
-                self.places[ref] = Pointer("const", len(self.constants) - 1)
-            else:
-                self.places[ref] = Pointer("temp", self._scratch(max(self.group.tensor(ref).nbytes, 64)))
-        return self.places[ref]
-
-    def _scratch(self, nbytes: int) -> int:
-        free = self._free.get(nbytes)
-        if free:
-            return free.pop()
-        self.temps.append(nbytes)
-        return len(self.temps) - 1
-
-    def forward(self, ref: Ref, source: Ref) -> None:
-        """Let a value lie where another one does; their buffer is not handed on."""
-        self.places[ref] = self.place(source)
-        self._last_use[ref] = self._last_use[source] = len(self.group.members)
-
-    def release(self, number: int) -> None:
-        """Member `number` has run: scratch buffers of values that no later one reads are free."""
-        for ref in dict.fromkeys(self.group.members[number].inputs):
-            place = self.places.get(ref)
-            if place is not None and place.kind == "temp" and self._last_use[ref] == number:
-                self._free.setdefault(self.temps[place.index], []).append(place.index)
-
-    def append(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer], member: str) -> None:
-        """Add the launches of a member, whose name errors give, its inputs and outputs lying at these places."""
-        for launch in call.launches:
-            after = len(self.temps), len(self.constants)
-            words = tuple([moved_pointer(w, ins, outs, *after) if isinstance(w, Pointer) else w for w in launch.words])
-            errors = launch.errors
-            if errors:
-                suffix = node_suffix(member).replace("{", "{{").replace("}", "}}")  # it goes through str.format
-                errors = {code: (kind, message + suffix) for code, (kind, message) in errors.items()}
-            self.launches.append(Launch(launch.source, words, launch.entry, launch.chunks, launch.cost_ns, errors))
-        self.temps += call.temp_bytes
-        self.constants += call.constants
-        self.bytes_moved += call.bytes_moved
-        self.flops += call.flops
-
-
-def chained_call(group: FusedGroup, known: Mapping[int, np.ndarray], build: Builder | None = None) -> NativeCall:
-    """Every member by its own kernel, one after the other: what serves a group that its template refuses, or that is not worth a kernel.
-
-    build: makes the call of a member. Raises Unsupported when a member has no compiled form either.
-    """
-    if len(set(group.outputs)) != len(group.outputs):
-        raise Unsupported("one value is several outputs")
-    chain = _Chain(group)
-    for number, member in enumerate(group.members):
-        breathe()
-        builder = build if build is not None else find_native(member.spec.op)
-        if member.spec.op in FORWARDING or member.spec.op in RESHAPING:
-            if Ref(number) not in chain.places:
-                chain.forward(Ref(number), member.inputs[0])
-                continue
-            builder = _copy
-        if builder is None:
-            raise Unsupported(f"{member.spec.op} ({member.spec.name}) has no compiled kernel")
-        values = {k: known[r.index] for k, r in enumerate(member.inputs) if r.member == INPUT and r.index in known}
-        values |= {k: group.constants[r.index] for k, r in enumerate(member.inputs) if r.member == CONSTANT}
-        ins = [chain.place(ref) for ref in member.inputs]
-        outs = [chain.place(Ref(number, k)) for k in range(len(member.spec.outputs))]
-        spec = replace(member.spec, constants=values) if values or member.spec.constants else member.spec
-        chain.append(builder(spec), ins, outs, member.spec.name)
-        chain.release(number)
-    return NativeCall(
-        tuple(chain.launches),
-        temp_bytes=tuple(chain.temps),
-        constants=tuple(chain.constants),
-        bytes_moved=chain.bytes_moved,
-        flops=chain.flops,
-    )
-
-
-def _copy(spec: NodeSpec) -> NativeCall:
-    from tfjit.kernels.cpu.elementwise.loop import loop_call
-
-    return loop_call(single(spec))
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:

@@ -3,65 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
-from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-
-# where one of these is, a node may be dead
-CONTROL_FLOW: Final = frozenset(
-    f"{ref}{op}" for ref in ("", "Ref") for op in ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Select" if ref else "LoopCond")
-) | {"ControlTrigger", "_SwitchN"}
-
-# never evaluated while planning, whatever their OpDef says
-NEVER_EVALUATED: Final = CONTROL_FLOW | {
-    "If",
-    "While",
-    "Case",
-    "StatelessIf",
-    "StatelessWhile",
-    "StatelessCase",
-    "_If",
-    "_While",
-    "PartitionedCall",
-    "SymbolicGradient",
-    "_Arg",
-    "_DeviceArg",
-    "_Retval",
-    "_DeviceRetval",
-    "_Send",
-    "_Recv",
-    "_HostSend",
-    "_HostRecv",
-    "Send",
-    "Recv",
-    "FakeParam",
-    "Placeholder",
-    "PlaceholderV2",
-    "NoOp",
-    "Assert",
-    "GetSessionHandle",
-    "GetSessionHandleV2",
-    "GetSessionTensor",
-    "DeleteSessionTensor",
-}
+from tfjit.passes.ir.dataflow_graph import Node
+from tfjit.passes.ir.op_traits import NEVER_EVALUATED
 
 
 class NotEvaluated(Exception):
     """A node has no value while planning; the text says why."""
-
-
-def constant_value(graph: DataflowGraph, name: str, slot: int = 0) -> np.ndarray | None:
-    """The array of a Const node (slot 0), None for every other tensor."""
-    node = graph.node(name)
-    if node.op != "Const" or slot != 0:
-        return None
-    value = node.attrs.get("value")
-    return value if isinstance(value, np.ndarray) else None
 
 
 def can_evaluate(node: Node) -> bool:

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.analysis.region_tree import Scope
 from tfjit.passes.ir.function_library import WHILES, indexed
+from tfjit.passes.ir.op_traits import constant_value
 
 Tensor = tuple[str, int]
 

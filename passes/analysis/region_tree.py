@@ -10,8 +10,9 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.passes.analysis.shape_inference import Given, infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
-from tfjit.passes.ir.pass_context import PassContext, RunSpec
+from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import tensor_shape
+from tfjit.passes.ir.run_spec import RunSpec
 
 
 @dataclass(eq=False, slots=True)

@@ -15,10 +15,11 @@ from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import shape as shape_rules
 from tfjit.framework.types.shape import Shape, TensorShape
-from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, constant_value, evaluate
+from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
 from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 from tfjit.passes.ir.function_library import CALLS, CASES, IFS, WHILES, Function
+from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding

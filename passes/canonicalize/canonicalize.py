@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
 from tfjit.passes.canonicalize.decompose_batch_norm_training import decompose_batch_norm_grad, decompose_batch_norm_training
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import NotSimplified, add_constant, constant, drop, is_static, same_shape, tensor_dtype, tensor_shape
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.framework.cooperative_yield import breathe
-from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 
 MAX_EFFECTS: Final = 4096  # sets of effects are bit masks: this bounds memory to 512 bytes a node

@@ -10,8 +10,8 @@ import numpy as np
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.shape import TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
-from tfjit.passes.analysis.constant_evaluation import NEVER_EVALUATED
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.op_traits import NEVER_EVALUATED
 from tfjit.passes.ir.pass_context import PassContext
 
 _IGNORED: Final = frozenset({"_output_shapes", "_class", "_has_manual_control_dependencies", "_XlaHasReferenceVars"})

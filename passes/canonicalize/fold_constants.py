@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.types.shape import num_elements
-from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW, NotEvaluated, can_evaluate, constant_value, evaluate
+from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 from tfjit.passes.ir.pass_context import PassContext
 
 OF_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})  # their inputs' values do not matter, only their shapes

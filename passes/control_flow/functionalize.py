@@ -9,11 +9,11 @@ from typing import Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.frame_check import check_frames
+from tfjit.passes.analysis.frames import ENTERS, EXITS, SWITCHES, Frames, find_frames
 from tfjit.passes.control_flow.functionalize_conds import functionalize_conds
 from tfjit.passes.control_flow.outline import BodyBuilder, NotStructured, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.partitioning.distribute_loops import ENTERS, EXITS, SWITCHES, Frames, find_frames
 
 _CONTEXT: Final = "while_context"  # what tf.while_loop appends to the name of a loop to name its frame
 

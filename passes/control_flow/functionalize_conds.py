@@ -11,11 +11,11 @@ import numpy as np
 
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
+from tfjit.passes.analysis.frames import ENTERS, SWITCHES, find_frames
 from tfjit.passes.control_flow.outline import BodyBuilder, NotStructured, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import MERGES, SINK, SOURCE, DataflowGraph, Edge
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.partitioning.distribute_loops import ENTERS, SWITCHES, find_frames
 
 Tensor = tuple[str, int]
 # (predicate, 1 where it must hold or 0): a node with a set of them is alive when all are so

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.canonicalize.prune import ancestors, prune
+from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.subgraph import ancestors
 
 Tensor = tuple[str, int]
 

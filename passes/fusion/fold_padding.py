@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.ir.dataflow_graph import SINK
+from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node

@@ -13,7 +13,7 @@ from tfjit.kernels.cpu.fused import ANCHORS
 from tfjit.kernels.cpu.reduction.reducers import ROW_OPS, is_row_reduction
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.region import BIAS, FORWARDING, MOVING, PARAMETERS, RESHAPING, SLICING
-from tfjit.passes.analysis.constant_evaluation import constant_value
+from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node

@@ -19,8 +19,8 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import OpDef, registry
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape, TensorShape
-from tfjit.passes.canonicalize.prune import ancestors
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.subgraph import ancestors
 
 WHILES: Final = frozenset({"While", "StatelessWhile"})
 IFS: Final = frozenset({"If", "StatelessIf"})

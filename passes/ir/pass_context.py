@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.passes.ir.run_spec import RunSpec
+
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
-    from tfjit.framework.types.shape import Shape
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -27,24 +28,6 @@ class DeviceInfo:
     name: str
     device_type: str
     incarnation: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """What one run is given and asked for.
-
-    feeds, fetches: tensor names "x:0"; targets: node names. Positions are the `index` of `_Arg` and `_Retval`.
-    feed_types: feed name -> (dtype, shape), where they are known better than the graph knows them; a missing one takes the graph's.
-    connections: (tensor, other tensor): what consumes the other takes the first; made by `connect` before any pass.
-    cut: nodes that have run already, in an earlier stage: what is needed of their outputs is among the feeds, and nothing waits for them.
-    """
-
-    feeds: tuple[str, ...] = ()
-    fetches: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    feed_types: Mapping[str, tuple[DType, Shape]] = field(default_factory=dict)
-    connections: tuple[tuple[str, str], ...] = ()
-    cut: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible, merge
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.op_traits import constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.pass_context import PassContext

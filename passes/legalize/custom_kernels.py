@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from tfjit.framework.op_defs.op_def import OpDef
-from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.graph_def import CUSTOM
+from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
 
 _NOT_ASKED: Final = CONTROL_FLOW | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv", CUSTOM}

@@ -11,7 +11,6 @@ from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.device_spec import merge_names
 from tfjit.framework.types.tensors import truth
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import (
@@ -26,6 +25,7 @@ from tfjit.passes.ir.function_library import (
     FunctionLibrary,
     key_of,
 )
+from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import reads_reference
 from tfjit.passes.legalize.symbolic_gradient import gradient_function

@@ -2,64 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from tfjit.framework.errors import InvalidArgumentError, NotFoundError
-from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, RunSpec
-
-PLACEHOLDERS: Final = frozenset({"Placeholder", "PlaceholderV2"})
-
-
-def parse_tensor_name(name: str) -> tuple[str, int]:
-    """("x", 1) of "x:1", ("x", 0) of "x", ("x", -1) of "^x". What follows the last colon counts only when it is a number."""
-    if name.startswith("^"):
-        return name[1:], CONTROL
-    node, colon, slot = name.rpartition(":")
-    if colon and slot.isdigit():
-        return node, int(slot)
-    return name, 0
-
-
-def check_spec(graph: DataflowGraph, spec: RunSpec) -> None:
-    """Check that a run's feeds, fetches and targets exist and do not contradict each other.
-
-    Raises InvalidArgumentError or NotFoundError as TensorFlow's session does. Source: TensorFlow 2.5, graph/subgraph.cc.
-    """
-    if not spec.fetches and not spec.targets:
-        raise InvalidArgumentError(None, None, "Must specify at least one target to fetch or execute.")
-    fed: set[str] = set()
-    for feed in spec.feeds:
-        if feed in fed:
-            raise InvalidArgumentError(None, None, f'Endpoint "{feed}" fed more than once.')
-        fed.add(feed)
-    for fetch in spec.fetches:
-        if fetch in fed:
-            raise InvalidArgumentError(None, None, f"{fetch} is both fed and fetched.")
-    for feed in spec.feeds:
-        node, slot = parse_tensor_name(feed)
-        if node not in graph:
-            raise NotFoundError(None, None, f"FeedInputs: unable to find feed output {feed}")
-        outputs = len(graph.node(node).output_dtypes)
-        if not 0 <= slot < outputs:
-            raise InvalidArgumentError(None, None, f"FeedInputs: {feed} should have output index < {outputs}")
-    for fetch in spec.fetches:
-        node, slot = parse_tensor_name(fetch)
-        if node not in graph:
-            raise NotFoundError(None, None, f"FetchOutputs node {fetch}: not found")
-        outputs = len(graph.node(node).output_dtypes)
-        if outputs == 0:
-            raise InvalidArgumentError(
-                None,
-                None,
-                f"Tried to fetch data for '{fetch}', which produces no output.  To run to a node but not fetch any data, "
-                f"pass '{fetch}' as an argument to the 'target_node_names' argument of the Session::Run API.",
-            )
-        if not 0 <= slot < outputs:
-            raise InvalidArgumentError(None, None, f"FetchOutputs {fetch}: output index too large, must be < {outputs}")
-    missing = [target for target in spec.targets if target not in graph]
-    if missing:
-        raise NotFoundError(None, None, "PruneForTargets: Some target nodes not found: " + "".join(name + " " for name in missing))
+from tfjit.framework.errors import NotFoundError
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.run_spec import PLACEHOLDERS, check_spec, parse_tensor_name
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:

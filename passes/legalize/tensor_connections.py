@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType, enum_name
-from tfjit.passes.canonicalize.prune import ancestors, in_id_order, needed_nodes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import RunSpec
-from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
+from tfjit.passes.ir.subgraph import ancestors, in_id_order, needed_nodes
 
 Endpoint = tuple[str, int]
 

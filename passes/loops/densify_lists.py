@@ -9,7 +9,6 @@ import numpy as np
 
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
 from tfjit.passes.analysis.region_tree import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
 from tfjit.passes.analysis.shape_inference import infer_shapes
@@ -18,6 +17,7 @@ from tfjit.passes.canonicalize.fold_constants import fold_constants
 from tfjit.passes.control_flow.prune_captures import trim_loops
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES
+from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
 

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.types import dtypes as d
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.analysis.induction_variables import Loop, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, is_structured, open_scopes
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES
+from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
 

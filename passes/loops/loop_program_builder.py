@@ -14,10 +14,10 @@ from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.kernels.ir.loop_program import CASE, ELEMENT, FILL, IF, REDUCTIONS, SET_ELEMENT, WHILE, Block, LoopProgram, Step, block_reads
 from tfjit.kernels.registry import TensorSpec, Unsupported
-from tfjit.passes.analysis.constant_evaluation import constant_value
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.control_flow.specialize_regions import BODY_PASSES, specialized_body
 from tfjit.passes.ir.function_library import CALLS, CASES, IFS, SCALAR_PREDICATE, WHILES, Function, indexed, passed_through
+from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import numpy as np
 
 from tfjit.passes.analysis.induction_variables import argument, value_of
 from tfjit.passes.analysis.region_tree import Scope
-from tfjit.passes.canonicalize.prune import ancestors
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import new_constant
+from tfjit.passes.ir.subgraph import ancestors
 
 
 class _Stays(Exception):

@@ -8,8 +8,8 @@ from typing import Final
 
 import networkx as nx
 
-from tfjit.passes.analysis.constant_evaluation import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
+from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.partitioning.place import is_constrained
 
 TRANSFER_US: Final = 50.0  # a value handed from one local device's executor to another's

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tfjit.framework.scalar import elementwise
-from tfjit.passes.canonicalize.prune import needed_nodes
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import CONTROL_FLOW_V1, CONTROL_FLOW_V1_REF
-from tfjit.passes.ir.pass_context import RunSpec
-from tfjit.passes.legalize.lower_feeds import PLACEHOLDERS, parse_tensor_name
+from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, parse_tensor_name
+from tfjit.passes.ir.subgraph import needed_nodes
 
 MIN_BETWEEN: Final = 8
 """Nodes that pay for a stage between two that wait; fewer run with these. (Two runs cost some 40 us more than one.)"""

@@ -11,9 +11,11 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.canonicalize.canonicalize import simplify
 from tfjit.passes.canonicalize.control_dependencies import _has_effect, drop_control_edges
-from tfjit.passes.canonicalize.prune import ancestors, prune
+from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.pass_context import PassContext, PassOptions
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.ir.subgraph import ancestors
 from tfjit.passes.legalize.lower_feeds import lower_feeds
 from tfjit.passes.pipeline import run_passes
 

@@ -11,10 +11,10 @@ import pytest
 from tfjit.framework.errors import InternalError, InvalidArgumentError, NotFoundError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types import dtypes
-from tfjit.passes.canonicalize.prune import extract
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
 from tfjit.passes.ir.function_library import Function, FunctionLibrary, named_functions
-from tfjit.passes.ir.pass_context import RunSpec
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.ir.subgraph import extract
 from tfjit.passes.ir.text_format import TextError, parse_graph, print_graph
 from tfjit.protos import function_pb2, graph_pb2
 

@@ -16,7 +16,8 @@ from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.passes import pipeline
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
+from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import GRAPH_PASSES, build, run_passes

@@ -11,7 +11,8 @@ from tfjit.passes.canonicalize.canonicalize import simplify
 from tfjit.passes.canonicalize.fold_constants import fold_constants
 from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import PassContext, PassOptions, RunSpec
+from tfjit.passes.ir.pass_context import PassContext, PassOptions
+from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.pipeline import run_passes
 
@@ -217,7 +218,8 @@ def test_a_transpose_of_unit_axes_is_a_reshape() -> None:
 
 def test_unknown_shapes_stop_what_needs_them() -> None:
     text = CONSTANTS.replace("shape=<2,3>)", "shape=<?,3>)") + "y = Mul(x, one)\n z = Reshape(y, shape)"
-    from tfjit.passes.ir.pass_context import PassOptions, RunSpec
+    from tfjit.passes.ir.pass_context import PassOptions
+    from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.ir.text_format import parse_graph
     from tfjit.passes.legalize.lower_feeds import lower_feeds
 

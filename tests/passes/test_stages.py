@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tfjit as tf
-from tfjit.passes.canonicalize.prune import extract
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.pass_context import RunSpec
+from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.ir.subgraph import extract
 from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Stage, split_stages
 from tfjit.runtime.kernel_api.op_kernel import is_blocking
 

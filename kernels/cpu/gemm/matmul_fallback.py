@@ -42,7 +42,7 @@ def other_call(spec: NodeSpec, swapped: tuple[bool, bool], conjugated: bool) -> 
 
 
 def _chained(group: FusedGroup) -> NativeCall:
-    from tfjit.kernels.cpu.fused import chained_call  # it imports this package's builders
+    from tfjit.kernels.cpu.template.call_chain import chained_call
 
     return chained_call(group, {})
 

@@ -187,3 +187,14 @@ def padded_window_size(
     if size is None or window is None:
         return None
     return window_size(c, size + before + after, window, dilation, stride, "VALID")
+
+
+def size_input(c: ShapeContext, index: int) -> tuple[int | None, int | None]:
+    """(height, width) that an input of two numbers holds, None where not known."""
+    size = c.with_rank(index, 1)
+    c.with_value(c.dim(size, 0), 2)
+    value = c.constant(index)
+    if value is None:
+        return None, None
+    height, width = int(value[0]), int(value[1])
+    return height if height >= 0 else None, width if width >= 0 else None

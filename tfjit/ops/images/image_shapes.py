@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.ops.core.shape_rules import Rule, Shapes, fail, int_constant, window_size
+from tfjit.ops.core.shape_rules import Rule, Shapes, fail, int_constant, size_input, window_size
 
 
 def _scalars(c: ShapeContext, *indices: int) -> None:
     for index in indices:
         c.with_rank(index, 0)
-
-
-def size_input(c: ShapeContext, index: int) -> tuple[int | None, int | None]:
-    """(height, width) that an input of two numbers holds, None where not known."""
-    size = c.with_rank(index, 1)
-    c.with_value(c.dim(size, 0), 2)
-    value = c.constant(index)
-    if value is None:
-        return None, None
-    height, width = int(value[0]), int(value[1])
-    return height if height >= 0 else None, width if width >= 0 else None
 
 
 def resized(c: ShapeContext) -> Shapes:

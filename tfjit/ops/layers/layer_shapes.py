@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.ops.core.shape_rules import Rule, Shapes, fail, window_size
-from tfjit.ops.images.image_shapes import size_input
+from tfjit.ops.core.shape_rules import Rule, Shapes, fail, size_input, window_size
 
 
 def ranged(c: ShapeContext) -> Shapes:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tfjit.framework import errors
 from tfjit.runtime.host.fork_safety import release_lock, watch
-from tfjit.runtime.session.session_config import SINGLE_THREADED, cores, inter_op_threads
+from tfjit.runtime.host.thread_counts import SINGLE_THREADED, cores, inter_op_threads
 
 _PATIENCE_S = 10
 

@@ -131,8 +131,7 @@ def staged_plan(
     session: DirectSession, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
 ) -> StagedPlan | None:
     """The plan of a run that is worth cutting, else None. The caller holds the graph's lock."""
-    from tfjit.passes.ir.pass_context import RunSpec
-    from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+    from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
     from tfjit.passes.partitioning.split_stages import split_stages
     from tfjit.runtime.kernel_api.op_kernel import is_blocking
 

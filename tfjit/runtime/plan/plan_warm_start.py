@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.passes.ir.pass_context import RunSpec
+    from tfjit.passes.ir.run_spec import RunSpec
 
 MAX_NODES: Final = 3000
 """The passes over a larger graph take longer than any first run, so it is not recorded."""

@@ -72,7 +72,7 @@ class Replacement:
             self._wanted = max(self._times, key=lambda signature: self._times[signature].total_s)
 
     def _place(self, plan: Plan, records: Sequence[NodeRecord]) -> None:
-        from tfjit.passes.canonicalize.prune import needed_nodes
+        from tfjit.passes.ir.subgraph import needed_nodes
         from tfjit.passes.partitioning.rebalance import Measured, rebalance
 
         session, signature = self._session, _signature(plan)

@@ -84,7 +84,7 @@ def _group_of(spec: NodeSpec) -> FusedGroup | None:
 
 def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wanted: bool) -> None:
     """Both ways for a small group; only the second where no kernel is wanted for it."""
-    from tfjit.kernels.cpu.fused import chained_call
+    from tfjit.kernels.cpu.template.call_chain import chained_call
 
     spec = instruction.spec
     try:

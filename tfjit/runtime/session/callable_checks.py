@@ -48,7 +48,7 @@ def _check_map(chosen: Any, names: set[str]) -> None:
 
 def check_tensors(graph: DataflowGraph, names: Sequence[str]) -> None:
     """Raises InvalidArgumentError for a fed or fetched tensor whose node the graph has not, OutOfRangeError for one beyond its outputs."""
-    from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+    from tfjit.passes.ir.run_spec import parse_tensor_name
 
     for text in names:
         name, slot = parse_tensor_name(text)

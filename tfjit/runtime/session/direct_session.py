@@ -271,8 +271,8 @@ class DirectSession(BackendSession):
 
     def place_for(self, spec: RunSpec) -> None:
         """With place_pruned_graph: place what a run needs, for all runs, as far as no earlier one has. Call it with the graph lock held."""
-        from tfjit.passes.canonicalize.prune import extract
         from tfjit.passes.ir.pass_context import PassContext
+        from tfjit.passes.ir.subgraph import extract
         from tfjit.passes.partitioning.place import place, raise_unplaced
 
         graph = self.graph
@@ -296,7 +296,7 @@ class DirectSession(BackendSession):
 
     def survey(self, spec: RunSpec) -> tuple[int, str]:
         """How many nodes a run needs, and its fingerprint: "" when it is too large to be recorded."""
-        from tfjit.passes.canonicalize.prune import needed_nodes
+        from tfjit.passes.ir.subgraph import needed_nodes
 
         with self.graph_lock:
             if self.graph is None:
@@ -403,8 +403,7 @@ class DirectSession(BackendSession):
 
     def _feed_dtypes(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> list[DType]:
         """Base dtypes of the fed tensors. Raises TensorFlow's errors for names that the graph does not have."""
-        from tfjit.passes.ir.pass_context import RunSpec
-        from tfjit.passes.legalize.lower_feeds import check_spec, parse_tensor_name
+        from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
 
         with self.graph_lock:
             if self.graph is None:

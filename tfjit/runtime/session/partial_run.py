@@ -25,7 +25,8 @@ class PartialRun:
     """One partial run. `step` feeds and fetches a part; the run is over when all is fed and fetched, or when a kernel fails."""
 
     def __init__(self, session: DirectSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
-        from tfjit.passes.ir.pass_context import ClientRendezvous, RunSpec
+        from tfjit.passes.ir.pass_context import ClientRendezvous
+        from tfjit.passes.ir.run_spec import RunSpec
         from tfjit.passes.pipeline import build
 
         self._session = session
@@ -125,7 +126,7 @@ class PartialRun:
 
 def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:
     """Which feeds each fetch depends on."""
-    from tfjit.passes.legalize.lower_feeds import parse_tensor_name
+    from tfjit.passes.ir.run_spec import parse_tensor_name
 
     fed = {parse_tensor_name(name): name for name in feeds}
     result = {}

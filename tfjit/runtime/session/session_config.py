@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tfjit.framework import errors, settings
 from tfjit.framework.types import device_spec
+from tfjit.runtime.host.thread_counts import SINGLE_THREADED, cores
 from tfjit.runtime.session import rewriter_config
 
 if TYPE_CHECKING:
@@ -16,14 +16,8 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.device import DeviceManager
 
 JitMode = Literal["off", "lazy", "eager"]
-SINGLE_THREADED: Final = "SINGLE_THREADED_EXECUTOR"
 
 EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
-
-
-def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_device_filters(config: Any) -> None:
@@ -65,15 +59,6 @@ def intra_op_threads(config: Any) -> int:
     if forced:
         return forced
     asked = config.intra_op_parallelism_threads if config is not None else 0
-    return asked if asked > 0 else cores()
-
-
-def inter_op_threads(config: Any) -> int:
-    """Threads of an inter-op pool."""
-    forced = settings.integer("TFJIT_THREADS")
-    if forced:
-        return forced
-    asked = config.inter_op_parallelism_threads if config is not None else 0
     return asked if asked > 0 else cores()
 
 

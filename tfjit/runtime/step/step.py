@@ -1,8 +1,9 @@
 """A static partition made runnable: one arena, argument blocks, instruction tables, and a generated straight-line function.
 
 Compiled instructions that follow each other are one *stretch*: one call of the walker
-(`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks. Python kernels stand between stretches. The generated function only fetches what a stretch
-needs (fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
+(`kernels/executor/table_executor.py`) over a table of code addresses and argument blocks.
+Python kernels stand between stretches. The generated function only fetches what a stretch needs
+(fed arrays, variables' buffers, fresh output memory), hands it over and returns the fetched values.
 
 A loop or branch all of whose instructions are compiled is jumps inside a stretch; any other is a `while` or `if` of the generated function,
 with stretches and Python kernels inside.

@@ -1,0 +1,51 @@
+"""Frames of v1 loops: the loop that each node is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
+
+ENTERS: Final = frozenset({"Enter", "RefEnter"})
+
+
+EXITS: Final = frozenset({"Exit", "RefExit"})
+
+
+SWITCHES: Final = frozenset({"Switch", "RefSwitch"})
+
+
+@dataclass(slots=True)
+class Frames:
+    """Which loop each node is in.
+
+    of: node -> frame name, "" outside of loops; enter, condition: frame -> one of its Enter nodes, its LoopCond; outer: frame -> frame.
+    """
+
+    of: dict[str, str] = field(default_factory=dict)
+    enter: dict[str, str] = field(default_factory=dict)
+    outer: dict[str, str] = field(default_factory=lambda: {"": ""})
+    condition: dict[str, str] = field(default_factory=dict)
+
+
+def find_frames(graph: DataflowGraph) -> Frames:
+    """The frames of a graph, from its Enter and Exit nodes."""
+    frames = Frames()
+    for name in graph.topological_order():
+        node = graph.node(name)
+        inside = ""
+        for src in graph._pred[name]:
+            if src == SOURCE or graph.is_back_edge(src, name):
+                continue
+            frame = frames.of[src]
+            inside = inside or (frames.outer.get(frame, "") if graph.node(src).op in EXITS else frame)
+        if node.op in ENTERS:
+            frame = node.attrs["frame_name"].decode()
+            frames.outer.setdefault(frame, inside)
+            frames.enter.setdefault(frame, name)
+            inside = frame
+        elif node.op == "LoopCond":
+            frames.condition[inside] = name
+        frames.of[name] = inside
+    return frames
