@@ -1,1 +1,5 @@
-"""How an op is computed: reference kernels, generated CPU kernels, and the store of compiled code."""
+"""Declare the kernel interface: NodeSpec, NativeCall, Launch, Pointer, registry.
+
+In: a NodeSpec or a FusedGroup. Out: a NativeCall, or a reference kernel. Not in here: templates
+of one device.
+"""

@@ -14,15 +14,45 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # From the user down to the wire. A layer imports itself and those after it.
-LAYERS = ("client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
+LAYERS = ("client", "runtime", "passes", "kernels", "framework", "protos")
 # Where the source of `tfjit.<layer>` stands in the tree.
 FOLDERS = {layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer for layer in (*LAYERS, "ops")}
 # A library and the only layer that may import it.
-HOMES = {"networkx": "passes", "numba": "kernels", "llvmlite": "kernels", "grpc": "distributed", "matplotlib": None, "tensorflow": None}
+HOMES = {
+    "networkx": "passes",
+    "numba": "kernels",
+    "llvmlite": "kernels",
+    "grpc": None,
+    "matplotlib": None,
+    "tensorflow": None,
+}
+# The rooms of each layer, from the bottom: a room imports only rooms before it.
+# "" is the layer's own folder.
+ROOMS = {
+    "framework": ("", "types", "scalar", "op_defs", "files", "graphs"),
+    "kernels": (
+        *("", "vmath", "vmath.tools", "ir", "codegen", "jit", "executor", "cpu.template"),
+        *("cpu.elementwise", "cpu.random", "cpu.gemm", "cpu.data_movement", "cpu.reduction"),
+        *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu"),
+    ),
+    "passes": (
+        *("ir", "analysis", "fusion", "canonicalize", "partitioning", "legalize"),
+        *("control_flow", "loops", ""),
+    ),
+    "runtime": (
+        *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
+        *("plan", "op_kernels", "profiling", "session"),
+    ),
+    "ops": (
+        *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
+        *("control_flow", "", "records", "autodiff"),
+    ),
+    "client": ("session", "variables", "data", "rnn", "training", "saving", ""),
+}
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """(layer, file) of every module that is not generated. The command line and the demo stand above all layers: "top"."""
+    """Yield (layer, file) of every module that is not generated; "top" is above all layers."""
     for layer, folder in FOLDERS.items():
         for path in sorted(folder.rglob("*.py")):
             if not path.name.endswith("_pb2.py"):
@@ -32,9 +62,9 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of each import in `path`, those inside functions and under TYPE_CHECKING included.
+    """Yield (line, dotted name) of each import, lazy and type-only ones included.
 
-    `from a import b` gives "a.b": b may be a module, and for the layer of `a.b` it makes no difference.
+    `from a import b` gives "a.b": b may be a module, and its layer is that of `a.b` either way.
     """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
@@ -47,7 +77,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def may_import(importer: str, imported: str) -> bool:
-    """Whether code in layer `importer` may import `tfjit.<imported>`."""
+    """Return whether code in layer `importer` may import `tfjit.<imported>`."""
     if importer == "top" or importer == imported:
         return True
     if imported == "ops":
@@ -57,28 +87,72 @@ def may_import(importer: str, imported: str) -> bool:
     return imported in LAYERS and LAYERS.index(importer) < LAYERS.index(imported)
 
 
+def room_of(layer: str, dotted: str) -> str:
+    """Return the room that a dotted name below a layer is in: "cpu.gemm" of "cpu.gemm.packing"."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        if (FOLDERS[layer].joinpath(*parts[:length]) / "__init__.py").is_file():
+            return ".".join(parts[:length])
+    return ""
+
+
 def test_the_rule_itself() -> None:
     assert may_import("client", "ops") and may_import("runtime", "kernels") and may_import("kernels", "framework")
     assert not may_import("kernels", "ops") and not may_import("framework", "passes") and not may_import("ops", "protos")
+    assert room_of("kernels", "cpu.gemm.packing.write_words") == "cpu.gemm"
+    assert room_of("kernels", "registry.NodeSpec") == ""
 
 
-@pytest.mark.parametrize(
-    ("layer", "path"), list(sources()), ids=lambda value: str(value.relative_to(ROOT)) if isinstance(value, Path) else value
-)
-def test_imports_run_one_way(layer: str, path: Path) -> None:
+@pytest.mark.parametrize("layer", [*FOLDERS, "top"])
+def test_imports_run_one_way(layer: str) -> None:
     wrong = []
-    for line, name in imports(path):
-        parts = name.split(".")
-        if parts[0] in ("kernels", "passes", "protos"):
-            wrong.append(f"{path}:{line}: {name} makes a second copy of the registry; write tfjit.{name}")
-        if parts[0] == "tfjit" and len(parts) > 1 and parts[1] in FOLDERS and not may_import(layer, parts[1]):
-            wrong.append(f"{path}:{line}: {layer} imports tfjit.{parts[1]}")
-        # The package root re-exports the client, so importing a name from it would be a way around the order.
-        if parts[0] == "tfjit" and layer != "top" and len(parts) == 2 and parts[1] not in (*FOLDERS, "__version__"):
-            wrong.append(f"{path}:{line}: {layer} imports {name} from the package root")
-        if parts[0] in HOMES and layer not in (HOMES[parts[0]], "top"):
-            wrong.append(f"{path}:{line}: {layer} imports {parts[0]}, which belongs to {HOMES[parts[0]] or 'no layer'}")
+    for of, path in sources():
+        if of != layer:
+            continue
+        for line, name in imports(path):
+            place = f"{path.relative_to(ROOT)}:{line}"
+            parts = name.split(".")
+            if parts[0] in ("kernels", "passes", "protos"):
+                wrong.append(f"{place}: {name} makes a second copy of the registry; write tfjit.{name}")
+            if parts[0] == "tfjit" and len(parts) > 1 and parts[1] in FOLDERS and not may_import(layer, parts[1]):
+                wrong.append(f"{place}: {layer} imports tfjit.{parts[1]}")
+            # The package root re-exports the client: a name from it would be a way around the order.
+            if parts[0] == "tfjit" and layer != "top" and len(parts) == 2 and parts[1] not in FOLDERS:
+                wrong.append(f"{place}: {layer} imports {name} from the package root")
+            if parts[0] in HOMES and layer not in (HOMES[parts[0]], "top"):
+                wrong.append(f"{place}: {layer} imports {parts[0]}, which belongs to {HOMES[parts[0]] or 'no layer'}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_rooms_import_rooms_below(layer: str) -> None:
+    """Imports inside functions and under TYPE_CHECKING count as any other."""
+    order = {room: floor for floor, room in enumerate(ROOMS[layer])}
+    wrong = []
+    for of, path in sources():
+        if of != layer:
+            continue
+        inside = path.relative_to(FOLDERS[layer]).with_suffix("").parts
+        here = room_of(layer, ".".join(inside))
+        for line, name in imports(path):
+            if not name.startswith(f"tfjit.{layer}."):
+                continue
+            there = room_of(layer, name.removeprefix(f"tfjit.{layer}."))
+            if order[there] > order[here]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {here or layer} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_every_room_is_listed_and_says_its_purpose(layer: str) -> None:
+    folder = FOLDERS[layer]
+    found = {".".join(p.parent.relative_to(folder).parts) for p in folder.rglob("__init__.py")}
+    assert found == set(ROOMS[layer])
+    for room in found:
+        page = ast.get_docstring(
+            ast.parse((folder.joinpath(*room.split(".")) if room else folder).joinpath("__init__.py").read_text("utf-8"))
+        )
+        assert page and len(page.split("\n", 1)[0].split()) <= 14, room
 
 
 def test_top_level_modules_import_no_heavy_library() -> None:

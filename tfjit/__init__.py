@@ -8,7 +8,8 @@ import os
 import sys
 from typing import Any
 
-__version__ = "0.1.0"
+from tfjit.framework.version import __version__ as __version__
+
 newaxis = None  # in an index: a new axis of size 1
 
 # module -> the public names it has
@@ -78,12 +79,12 @@ _HOMES = {
     "tfjit.framework.graphs.graph": "Graph",
     "tfjit.framework.graphs.graph_def": "import_graph_def",
     "tfjit.framework.graphs.graph_keys": "GraphKeys",
-    "tfjit.framework.types.indexed_slices": "IndexedSlices IndexedSlicesValue",
+    "tfjit.framework.graphs.indexed_slices": "IndexedSlices IndexedSlicesValue",
     "tfjit.framework.graphs.operation": "Operation Tensor",
     "tfjit.framework.graphs.random_seed": "get_seed set_random_seed",
     "tfjit.framework.types.dimension": "Dimension dimension_value",
     "tfjit.framework.types.shape": "TensorShape dimension_at_index",
-    "tfjit.framework.types.static_value": "get_static_value",
+    "tfjit.framework.graphs.static_value": "get_static_value",
     "tfjit.framework.graphs.tensor_spec": "TensorSpec",
     "tfjit.framework.types.tensors": "make_ndarray make_tensor_proto",
     "tfjit.protos": (

@@ -162,7 +162,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from tfjit.progress import Progress
+    from tfjit.demo.progress import Progress
     from tfjit.protos import ConfigProto, OptimizerOptions, RunMetadata, RunOptions
 
     fetches = _fetches(args.fetch)
@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
         else:
             print(_summary(name, value))
     if metadata is not None:
-        from tfjit.timeline import write_timeline
+        from tfjit.runtime.profiling.timeline import write_timeline
 
         count = write_timeline(metadata.step_stats, args.trace)
         print(f"{args.trace}: {count} node runs", file=sys.stderr)
@@ -197,7 +197,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from tfjit.progress import Progress
+    from tfjit.demo.progress import Progress
 
     fetches = _fetches(args.fetch)
     shapes = _shapes(args.shape)

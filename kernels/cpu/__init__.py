@@ -1,1 +1,4 @@
-"""CPU backend: reference kernels in NumPy, and builders of compiled launches, a room a template."""
+"""Implement kernels for the CPU: a template a room, references in NumPy.
+
+In: a NodeSpec or FusedGroup. Out: a NativeCall. Not in here: sessions, plans.
+"""

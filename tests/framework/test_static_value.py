@@ -13,8 +13,8 @@ from tensorflow.python.framework import tensor_util
 from tests.framework.graphs import Ours, fresh_graph
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import import_graph_def
+from tfjit.framework.graphs.static_value import constant_value, constant_value_as_shape
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.static_value import constant_value, constant_value_as_shape
 
 tf1 = tf.compat.v1
 

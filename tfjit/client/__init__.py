@@ -1,1 +1,4 @@
-"""What a program holds: sessions, fetches and feeds, variables."""
+"""Present TensorFlow 1's public namespaces over the rooms below.
+
+In: calls of user programs. Not in here: logic: each module re-exports.
+"""

@@ -11,9 +11,9 @@ from tfjit import ops
 from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
@@ -373,7 +373,7 @@ def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Ten
 
 def mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
     """IndexedSlices without the rows that `mask_indices` names."""
-    from tfjit.framework.types.indexed_slices import IndexedSlices
+    from tfjit.framework.graphs.indexed_slices import IndexedSlices
 
     with name_scope(name, "sparse_mask", [a.values, a.indices]):
         kept, places = ops.setdiff1d(a.indices, convert_to_tensor(mask_indices))

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-import tfjit
+from tfjit.client.session.session import Session
+from tfjit.demo.progress import Progress
 from tfjit.demo.stopwatch import Step, medians_us
 from tfjit.framework import errors
-from tfjit.progress import Progress
 from tfjit.protos import ConfigProto, GraphDef, OptimizerOptions, RewriterConfig, RunMetadata, RunOptions
 
 Array = np.ndarray[Any, Any]
@@ -43,8 +43,8 @@ def run_demo(seconds: float = 2.0, tensorflow: bool = True) -> int:
     graph, data = load_graph(), load_data()
     right = _classify(graph, data)
     with (
-        tfjit.Session(graph=graph, config=_config(fused=True)) as fused,
-        tfjit.Session(graph=graph, config=_config(fused=False)) as unfused,
+        Session(graph=graph, config=_config(fused=True)) as fused,
+        Session(graph=graph, config=_config(fused=False)) as unfused,
     ):
         with Progress("compiling"):
             started = time.perf_counter()
@@ -74,7 +74,7 @@ def _classify(graph: GraphDef, data: Mapping[str, Array]) -> bool:
     """Classify all held-out images and compare with TensorFlow's logits; whether they agree."""
     images, labels = data["test_images"], data["test_labels"]
     started = time.perf_counter()
-    with tfjit.Session(graph=graph) as session:
+    with Session(graph=graph) as session:
         logits, probs = session.run([LOGITS, PROBS], {IMAGES: images})
     elapsed_ms = (time.perf_counter() - started) * 1e3
     accuracy = float(np.mean(probs.argmax(axis=1) == labels))

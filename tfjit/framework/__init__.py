@@ -1,1 +1,4 @@
-"""What a graph is: types, shapes, attrs, ops, graphs and their GraphDefs."""
+"""Define the vocabulary that every layer shares: errors, settings, environment.
+
+Not in here: anything that knows an op, a pass or a kernel.
+"""

@@ -1,1 +1,4 @@
-"""How a partition runs: sessions, devices, resources, steps, the executor and its pools."""
+"""Define the interface between clients and sessions, and pick the session of a target.
+
+In: SessionOptions. Out: a BackendSession. Not in here: execution.
+"""

@@ -6,7 +6,7 @@ import importlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -15,7 +15,7 @@ from tfjit.framework.env import DEFAULT_ENV, Env
 from tfjit.runtime.backend import BackendSession
 
 if TYPE_CHECKING:
-    from tfjit.runtime.kernel_api.op_kernel import SyncKernel
+    from tfjit.runtime.kernel_api.custom_kernels import KernelCreator
     from tfjit.runtime.resources.variables_and_resources import SessionResource
 
 log = logging.getLogger("tfjit.session")
@@ -24,10 +24,6 @@ _NO_CLUSTERS: Final = (
     " Cluster sessions (grpc:// targets) are not implemented in this version of tfjit: leave the target empty"
     " to run the graph in this process, or run it on the cluster with TensorFlow's own session."
 )
-
-
-# (NodeDef of a node as it will run) -> its kernel, (OpContext, inputs) -> outputs; None leaves the node to tfjit
-KernelCreator = Callable[[Any], "SyncKernel | None"]
 
 
 @dataclass(slots=True)

@@ -1,1 +1,4 @@
-"""ROOM."""
+"""Build copies by index: transpose, gather, scatter, slice, range and band.
+
+In: a NodeSpec. Out: a NativeCall. Not in here: arithmetic on the elements.
+"""

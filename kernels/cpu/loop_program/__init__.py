@@ -1,1 +1,4 @@
-"""ROOM."""
+"""Build a whole loop over scalars and arrays as one kernel.
+
+In: a LoopProgram. Out: a NativeCall. Not in here: loops whose bodies are launches.
+"""

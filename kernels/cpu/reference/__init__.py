@@ -1,7 +1,7 @@
-"""NumPy kernels of the CPU, one module an op family. Importing this package registers them all.
+"""Compute ops in NumPy, one module an op family; importing the room registers all of them.
 
-In: a NodeSpec and the input arrays. Out: the output arrays. They serve first runs, constant folding and tests.
-No Numba and no generated text belongs in here.
+In: a NodeSpec and the input arrays. Out: the output arrays. They serve first runs, constant folding
+and tests. Not in here: Numba, generated text.
 """
 
 import importlib

@@ -8,9 +8,9 @@ from tfjit import ops
 from tfjit.client.session.fetches import register_session_run_conversion_functions
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor, _session_for
+from tfjit.framework.graphs.static_value import constant_value, constant_value_as_shape
 from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.framework.types.shape import TensorShape
-from tfjit.framework.types.static_value import constant_value, constant_value_as_shape
 from tfjit.ops.arithmetic.elementwise import AS_FLOAT
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor

@@ -11,10 +11,10 @@ from tfjit.client.variables.initializers import Constant, Zeros
 from tfjit.client.variables.variable_scope import get_variable, variable_scope
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import nest
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape, as_shape
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops.arithmetic.elementwise import clip_by_value
 from tfjit.ops.arithmetic.matrix_product import matmul
 from tfjit.ops.arrays.array import shape as shape_of

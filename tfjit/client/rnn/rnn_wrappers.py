@@ -8,8 +8,8 @@ from typing import Any
 
 from tfjit.client.rnn.rnn_cells import LSTMStateTuple, RNNCell, check_cell, with_batch
 from tfjit.framework.graphs.default_graph import device, name_scope
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import nest
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops.arithmetic.elementwise import floor
 from tfjit.ops.control_flow.tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor

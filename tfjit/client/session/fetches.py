@@ -11,7 +11,7 @@ from typing import Any
 
 from tfjit.client.session.tensorflow_interop import graph_hint
 from tfjit.framework.errors import InaccessibleTensorError
-from tfjit.framework.types.indexed_slices import IndexedSlices, IndexedSlicesValue
+from tfjit.framework.graphs.indexed_slices import IndexedSlices, IndexedSlicesValue
 
 # (type, fetch function, feed function, feed function for partial runs), looked up in order
 _CONVERSIONS: list[tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]] = []

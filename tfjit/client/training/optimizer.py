@@ -12,9 +12,9 @@ from tfjit.client.variables.variable_scope import VariableScope, get_variable, v
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backprop import all_ready, gradients
 from tfjit.ops.control_flow.control_flow import group

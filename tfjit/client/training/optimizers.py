@@ -9,9 +9,9 @@ from typing import Any
 from tfjit.client.training.optimizer import Optimizer, filled
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor

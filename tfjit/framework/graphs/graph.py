@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tfjit.framework.errors import InvalidArgumentError, InvalidDtypeError, InvalidGraphError, UnimplementedError
+from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import entered, pop, push
 from tfjit.framework.graphs.default_graph import get_default_graph as get_default_graph
 from tfjit.framework.graphs.default_graph import reset_default_graph as reset_default_graph
@@ -19,7 +20,7 @@ from tfjit.framework.graphs.operation import set_default_session_getter as set_d
 from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.op_defs.op_def import OpDef, complete_attrs, infer_shapes, input_dtypes, output_dtypes, registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types import dtypes, static_value
+from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 

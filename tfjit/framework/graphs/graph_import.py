@@ -117,7 +117,7 @@ class Importer:
 
     def _check_versions(self) -> None:
         versions = self.message.versions
-        from tfjit import __version__
+        from tfjit.framework.version import __version__
 
         if versions.min_consumer > PRODUCER:
             raise InvalidGraphError(

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types import dtypes, static_value
+from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import TensorShape, as_shape, format_shape
 from tfjit.framework.types.shape import broadcast as broadcast_tuples

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types import dtypes, static_value
+from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.core.convert import convert_to_tensor
 
@@ -60,7 +60,7 @@ def _gather(op: Operation, grad: Tensor) -> Any:
 
 @RegisterGradient("GatherV2")
 def _gather_v2(op: Operation, grad: Tensor) -> Any:
-    from tfjit.framework.types.static_value import constant_value
+    from tfjit.framework.graphs.static_value import constant_value
 
     params, indices, axis = op.inputs
     batch = op.get_attr("batch_dims")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.function_graph import FunctionGraph, building
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs import gradient_registry
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.framework.types.shape import TensorShape, is_compatible
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backward_graphs import zeros_of

@@ -12,13 +12,13 @@ from typing import Any, Final
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.function_graph import FunctionGraph, unique_function_name
 from tfjit.framework.graphs.graph import Graph
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.op_defs.op_def import OpDef
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.framework.types.shape import TensorShape
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.bodies import extend, handle_data
 from tfjit.ops.control_flow.control_flow_contexts import is_loop_constant

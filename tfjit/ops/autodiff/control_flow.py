@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tfjit.framework.graphs.default_graph import get_default_graph
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.loop_gradients import LoopGradient, outside
 from tfjit.ops.control_flow.control_flow_contexts import CondContext, enter, output_context

@@ -13,8 +13,8 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import colocate_with, control_dependencies, get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.control_flow_contexts import CondContext, ControlFlowContext, WhileContext, enter, is_loop_exit, output_context
 from tfjit.ops.core.convert import constant, convert_to_tensor

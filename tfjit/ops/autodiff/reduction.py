@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import NotDifferentiable, RegisterGradient, register
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.indexed_slices import IndexedSlices
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.math import conj, like
 from tfjit.ops.core.convert import convert_to_tensor

@@ -14,10 +14,10 @@ from typing import Any
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph
 from tfjit.framework.graphs.function_graph import FunctionGraph, unique_function_name
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient, with_needed
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.backward_graphs import BackwardGraph, dense, gradient_dtype, is_trainable, zeros_of
 from tfjit.ops.control_flow.bodies import bodies_of, extend, handle_data, redefine

@@ -8,9 +8,9 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape, TensorShape, as_shape, is_compatible, merge
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor

@@ -6,9 +6,9 @@ from typing import Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape, TensorShape, as_shape
-from tfjit.framework.types.static_value import constant_value
 from tfjit.ops.control_flow.tensor_array import TensorArray
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor

@@ -1,1 +1,4 @@
-"""ROOM."""
+"""Declare image ops and their shape rules.
+
+In: tensors. Out: tensors, OpDefs. Not in here: kernels.
+"""

@@ -1,1 +1,4 @@
-"""ROOM."""
+"""Declare sparse and ragged ops.
+
+In: tensors. Out: tensors, OpDefs. Not in here: kernels.
+"""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import numpy as np
 
-    from tfjit.runtime.kernel_api.op_kernel import StepContext
+    from tfjit.runtime.host.cancellation import CancellationManager
 
 
 class _Watch:
@@ -46,10 +46,10 @@ _RAISES: Final = signal.default_int_handler
 _ARM_S: Final = 0.5  # as often as that it is seen to that signals come here: event loops that came and went take them away
 
 
-def watched(context: StepContext) -> np.ndarray:
+def watched(cancellation: CancellationManager) -> np.ndarray:
     """The cancel flag of a run, which an interrupt sets too until `unwatched`; where interrupts raise, and nobody else listens to them."""
     global _watch
-    flag = context.cancellation.poll_flag()
+    flag = cancellation.poll_flag()
     if threading.get_ident() != _MAIN or _handler_of(_SIGINT) is not _RAISES:
         return flag
     if _watch is None:

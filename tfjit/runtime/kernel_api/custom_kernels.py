@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,11 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, SyncKer
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
-    from tfjit.runtime.factory import KernelCreator
+
+
+# (NodeDef of a node as it will run) -> its kernel, (OpContext, inputs) -> outputs;
+# None leaves the node to tfjit
+KernelCreator = Callable[[Any], SyncKernel | None]
 
 
 class CustomKernels:

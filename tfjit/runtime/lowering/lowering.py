@@ -23,8 +23,8 @@ from tfjit.runtime.resources.variables_and_resources import Variable
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.runtime.lowering.row_splits import RowSplit
     from tfjit.runtime.lowering.structured_control_flow import Construct, Role
-    from tfjit.runtime.schedule.loop_parallelization import RowSplit
 
 # The output is the first input's buffer with another shape; nothing runs.
 VIEW_OPS: Final = frozenset(

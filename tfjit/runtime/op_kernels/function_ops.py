@@ -28,7 +28,7 @@ from tfjit.runtime.step.step import Reroute
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.ir.function_library import Function
-    from tfjit.runtime.session.direct_session import DirectSession
+    from tfjit.runtime.plan.host import PlanHost
 
 LEVELS_A_THREAD: Final = 20
 """Calls inside of calls on one thread: Python's own stack of 1000 frames holds some 60 of them, less what the caller has on it."""
@@ -50,7 +50,7 @@ class FunctionKernel:
         self._shapes = node.output_shapes
         self._taken = {slot for slot in range(len(node.output_dtypes)) if node._graph.consumers(node.name, slot)}
 
-    def _plan(self, session: DirectSession, ref: FuncRef) -> BodyPlan:
+    def _plan(self, session: PlanHost, ref: FuncRef) -> BodyPlan:
         """The plan of a body; all kernels that run it share it, so a function inside of itself is planned once."""
         plan: BodyPlan = self._library.keep(ref, "plan", lambda: BodyPlan(session, self._library.body(ref)))
         return plan
@@ -90,7 +90,7 @@ class _While(FunctionKernel):
             values = self._iterate_by_shape(step, values, context) if varies else self._iterate(step, values, context)
         return self._results(ctx, values, inputs)
 
-    def _loop(self, session: DirectSession, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant, bool]:
+    def _loop(self, session: PlanHost, types: tuple[Any, ...]) -> tuple[BodyVariant, BodyVariant, bool]:
         """(condition, iteration, whether shapes change) for variables that enter with these types: what they have in every iteration
         is what they are made for."""
         from tfjit.passes.analysis.shape_inference import infer_loop

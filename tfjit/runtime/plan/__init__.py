@@ -1,1 +1,4 @@
-"""ROOM."""
+"""Keep a runnable plan for each signature and its variants for feed shapes.
+
+In: a signature, fed values. Out: fetched values. Not in here: sessions: plans ask a PlanHost.
+"""

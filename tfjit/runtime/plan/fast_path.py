@@ -9,11 +9,11 @@ from tfjit.runtime.backend import Runner
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
+    from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan import Plan
-    from tfjit.runtime.session.direct_session import DirectSession
 
 
-def plan_runner(session: DirectSession, plan: Plan, feeds: Sequence[str], fetches: Sequence[str], pool_index: int = 0) -> Runner:
+def plan_runner(session: PlanHost, plan: Plan, feeds: Sequence[str], fetches: Sequence[str], pool_index: int = 0) -> Runner:
     """A runner for values in the order of `feeds` that returns values in the order of `fetches`.
 
     It takes what `plan.run` takes, and looks at nothing but dtype, order in memory and shape of an array before it runs.
@@ -31,7 +31,7 @@ def plan_runner(session: DirectSession, plan: Plan, feeds: Sequence[str], fetche
     return lambda values: [results[i] for results in (runner([values[j] for j in feed_order]),) for i in fetch_order]
 
 
-def _in_plan_order(session: DirectSession, plan: Plan, pool_index: int) -> Runner:
+def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
     variants = plan.variants
     bounded = session.pool(pool_index).slots is not None
     dtypes = plan.np_dtypes

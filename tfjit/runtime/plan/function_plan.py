@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
-    from tfjit.runtime.session.direct_session import DirectSession
+    from tfjit.runtime.plan.host import PlanHost
 
 log = logging.getLogger("tfjit.plan")
 
@@ -133,7 +133,7 @@ class BodyPlan(Plan):
     variant_class = BodyVariant
     max_variants = 256  # of a loop whose shapes change: one an iteration
 
-    def __init__(self, session: DirectSession, function: Function) -> None:
+    def __init__(self, session: PlanHost, function: Function) -> None:
         self._seen: dict[tuple[ArgumentType, ...], int] = {}  # how often asked for, without a variant
         feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
         super().__init__(session, feeds, tuple(f"{function.name}={i}" for i in range(len(function.outputs))), (), function.inputs)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
-    from tfjit.runtime.session.direct_session import DirectSession
+    from tfjit.runtime.plan.host import PlanHost
 
 MAX_SHAPES: Final = 16
 """Tuples of shapes that a stage is compiled for; what comes in yet other ones is run node by node."""
@@ -33,7 +33,7 @@ MAX_SHAPES: Final = 16
 class StagePlan(Plan):
     """The plan of one stage. dtypes, shapes: of its feeds, the shapes as far as the graph knows them."""
 
-    def __init__(self, session: DirectSession, stage: Stage, dtypes: Sequence[DType], shapes: tuple[Shape, ...], note: str) -> None:
+    def __init__(self, session: PlanHost, stage: Stage, dtypes: Sequence[DType], shapes: tuple[Shape, ...], note: str) -> None:
         super().__init__(session, stage.feeds, stage.fetches, stage.targets, dtypes)
         self.waits = stage.waits
         self.size = len(stage.members)
@@ -62,7 +62,7 @@ class StagedPlan(Plan):
 
     def __init__(
         self,
-        session: DirectSession,
+        session: PlanHost,
         feeds: tuple[str, ...],
         fetches: tuple[str, ...],
         targets: tuple[str, ...],
@@ -128,7 +128,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def staged_plan(
-    session: DirectSession, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
+    session: PlanHost, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], dtypes: Sequence[DType]
 ) -> StagedPlan | None:
     """The plan of a run that is worth cutting, else None. The caller holds the graph's lock."""
     from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name

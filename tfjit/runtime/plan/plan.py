@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.host.inter_op_pool import ThreadPool
+    from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan_warm_start import PlanRecord
-    from tfjit.runtime.session.direct_session import DirectSession
 
 log = logging.getLogger("tfjit.plan")
 
@@ -431,7 +431,7 @@ class Plan:
 
     def __init__(
         self,
-        session: DirectSession,
+        session: PlanHost,
         feeds: tuple[str, ...],
         fetches: tuple[str, ...],
         targets: tuple[str, ...],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.runtime.profiling.step_stats import NodeRecord
 
 if TYPE_CHECKING:
+    from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan import Plan, Variant
-    from tfjit.runtime.session.direct_session import DirectSession
 
 log = logging.getLogger("tfjit.placement")
 
@@ -38,7 +38,7 @@ class Replacement:
     go back, and all stays as it is. `stable` once that happened, or when nothing wanted to move in _QUIET_PERIODS periods in a row.
     """
 
-    def __init__(self, session: DirectSession, period: int) -> None:
+    def __init__(self, session: PlanHost, period: int) -> None:
         self.stable = False
         self._session = session
         self._period = period

@@ -18,8 +18,8 @@ from tfjit.runtime.profiling.placement_feedback import Replacement
 from tfjit.runtime.profiling.step_stats import StepStatsCollector
 
 if TYPE_CHECKING:
+    from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan import Plan, Variant
-    from tfjit.runtime.session.direct_session import DirectSession
 
 log = logging.getLogger("tfjit.session")
 COST_MODEL: Final = "cost model"
@@ -31,7 +31,7 @@ _NUMBERS: Final = itertools.count(1)
 class StepObserver:
     """Decides which steps of a session are measured, and does with the measurements what its ConfigProto asks for."""
 
-    def __init__(self, session: DirectSession) -> None:
+    def __init__(self, session: PlanHost) -> None:
         options = session.config.graph_options
         self._session = session
         self._every, self._after = options.build_cost_model, options.build_cost_model_after
@@ -49,7 +49,7 @@ class StepObserver:
         return self._every > 0 or self._timeline_step > 0 or (self.replacement is not None and not self.replacement.stable)
 
     @staticmethod
-    def for_session(session: DirectSession) -> StepObserver | None:
+    def for_session(session: PlanHost) -> StepObserver | None:
         """The observer of a session, None when nothing of its steps is to be measured."""
         config = session.config
         if config is None:
@@ -97,7 +97,7 @@ class StepObserver:
     def _write_timeline(self, collector: StepStatsCollector) -> None:
         """`timeline_<session>_<step>.json` in TFJIT_DUMP, or in a folder of the process under that for temporary files."""
         from tfjit.protos import RunMetadata
-        from tfjit.timeline import trace_events
+        from tfjit.runtime.profiling.timeline import trace_events
 
         metadata = RunMetadata()
         collector.fill(metadata)

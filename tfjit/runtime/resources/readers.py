@@ -7,9 +7,9 @@ import io
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from tfjit.framework.files.records import read_records
 if TYPE_CHECKING:
     from tfjit.framework.env import FileSystem
     from tfjit.runtime.host.cancellation import CancellationManager
-    from tfjit.runtime.kernel_api.op_kernel import Done
-    from tfjit.runtime.op_kernels.queue_ops import Queue
 
 Record = tuple[bytes, bytes]
 """Key and value."""
@@ -28,12 +26,25 @@ Open = Callable[["FileSystem", bytes], Iterator[Record]]
 """Starts on a work item: its records, in order. What it raises at once costs the item; what reading raises is raised again next time."""
 
 
+class WorkQueue(Protocol):
+    """The queue that a reader takes its work items from."""
+
+    def dequeue(
+        self,
+        count: int,
+        up_to: bool,
+        cancellation: CancellationManager,
+        done: Callable[[Any], None],
+    ) -> None:
+        """Take `count` elements; call `done` with them, or with an exception."""
+
+
 @dataclass(slots=True, eq=False)
 class _Request:
     """limit: how many records at most. done: gets the list of records, or an exception."""
 
     limit: int
-    queue: Queue
+    queue: WorkQueue
     cancellation: CancellationManager
     done: Callable[[list[Record] | BaseException], None]
     token: int | None = None
@@ -61,7 +72,7 @@ class Reader:
         self._work = b""
         self._records: Iterator[Record] | None = None
 
-    def read(self, limit: int, queue: Queue, cancellation: CancellationManager, done: Callable[[Any], None]) -> None:
+    def read(self, limit: int, queue: WorkQueue, cancellation: CancellationManager, done: Callable[[Any], None]) -> None:
         """Up to `limit` records of one work item; `done(list of records)`."""
         request = _Request(limit, queue, cancellation, done)
         with self._lock:
@@ -353,7 +364,13 @@ def opened(files: FileSystem, path: str, compression: str) -> IO[bytes]:
     return file
 
 
-def read_into(reader: Reader, limit: int | None, queue: Queue, cancellation: CancellationManager, done: Done) -> None:
+def read_into(
+    reader: Reader,
+    limit: int | None,
+    queue: WorkQueue,
+    cancellation: CancellationManager,
+    done: Callable[[Sequence[Any] | BaseException], None],
+) -> None:
     """`done` with one record's key and value as scalars (limit None), or with vectors of up to `limit`."""
 
     def finished(result: Any) -> None:

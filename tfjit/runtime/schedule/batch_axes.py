@@ -17,8 +17,7 @@ import numpy as np
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.registry import NodeSpec, TensorSpec
-
-Axis = int | None
+from tfjit.runtime.lowering.row_splits import Axis, Part
 
 
 class Mixed(Exception):
@@ -33,34 +32,6 @@ class ByRows:
     inputs: tuple[Axis, ...]
     outputs: tuple[Axis, ...]
     sizes: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Rows first..last of all `rows`."""
-
-    first: int
-    last: int
-    rows: int
-
-    def shape(self, shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-        """What is left of a shape that is by rows along `axis`."""
-        if axis is None:
-            return shape
-        return (*shape[:axis], self.length(shape[axis]), *shape[axis + 1 :])
-
-    def length(self, whole: int) -> int:
-        """What is left of an axis by rows."""
-        return whole // self.rows * (self.last - self.first)
-
-    def start(self, whole: int) -> int:
-        """Where the part of an axis by rows begins."""
-        return whole // self.rows * self.first
-
-    def slices(self, shape: Sequence[int], axis: int) -> tuple[slice, ...]:
-        """The part of an array by rows along `axis`."""
-        first = self.start(shape[axis])
-        return (*(slice(None),) * axis, slice(first, first + self.length(shape[axis])))
 
 
 def reshaped_axis(shape: tuple[int, ...], axis: Axis, new: tuple[int, ...], rows: int) -> Axis:
@@ -424,4 +395,4 @@ _RULES: Final[Mapping[str, Callable[[NodeSpec, Sequence[Axis], int], ByRows]]] =
 }
 
 
-__all__ = ["Axis", "ByRows", "Mixed", "Part", "by_rows", "part_of", "reshaped_axis"]
+__all__ = ["ByRows", "Mixed", "by_rows", "part_of", "reshaped_axis"]

@@ -22,8 +22,9 @@ import numpy as np
 from tfjit.framework.cooperative_yield import breathe
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 from tfjit.runtime.lowering.lowering import ASSIGNMENTS, ATOMIC, PARTS, Instruction, Lowered, Value, native_call
+from tfjit.runtime.lowering.row_splits import Axis, Part, RowPart, RowSplit
 from tfjit.runtime.schedule import branch_lowering
-from tfjit.runtime.schedule.batch_axes import Axis, ByRows, Mixed, Part, by_rows, part_of, reshaped_axis
+from tfjit.runtime.schedule.batch_axes import ByRows, Mixed, by_rows, part_of, reshaped_axis
 from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
 
 if TYPE_CHECKING:
@@ -33,49 +34,6 @@ _LEAST_NS: Final = 3000.0  # of one iteration: a loop that does less is over bef
 _GAIN: Final = 0.93  # of its time at most must be left
 _REPEATS: Final = 20  # taken for the trip count of a loop
 _SEEDS: Final = 24  # ways to divide a loop that are looked at
-
-
-@dataclass(frozen=True, slots=True)
-class RowPart:
-    """One part of a division. lowered: its instructions, with their calls; its feeds are what it reads outside.
-
-    sources: by feed, the value outside and the byte where the part's begins. targets: by value index of what the part gives, the same.
-    """
-
-    rows: Part
-    lowered: Lowered
-    sources: list[tuple[Value, int]]
-    targets: dict[int, tuple[Value, int]]
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes that are divided, in order."""
-        return tuple(dict.fromkeys(instruction.node.name for instruction in self.lowered.instructions))
-
-    def place_of(self, name: str) -> tuple[Value, int]:
-        """What a name in the part's generated code stands for: a value outside, and the byte where the part's begins."""
-        kind, number = name[0], int(name[1:])
-        return self.sources[number] if kind == "f" else self.targets[number]
-
-
-@dataclass(frozen=True, slots=True)
-class RowSplit:
-    """A division. members: the instructions that it replaces. hoisted: those of them that are the same for all rows and for all
-    iterations; they run once, before it. instruction: stands for the others in the step; its outputs are values that they made.
-    """
-
-    members: list[Instruction]
-    hoisted: list[Instruction]
-    instruction: Instruction
-    parts: tuple[RowPart, ...]
-    cost_ns: float
-
-    def applied(self, instructions: Sequence[Instruction]) -> list[Instruction]:
-        """A step's instructions with this one in the place of its members."""
-        members = {id(member) for member in self.members}
-        at = next(k for k, instruction in enumerate(instructions) if id(instruction) in members)
-        before = [i for i in instructions[:at] if id(i) not in members]
-        return [*before, *self.hoisted, self.instruction, *(i for i in instructions[at:] if id(i) not in members)]
 
 
 def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
@@ -547,4 +505,4 @@ def calls_of(splits: Iterable[RowSplit]) -> Iterator[NativeCall | None]:
                 yield instruction.call
 
 
-__all__ = ["RowPart", "RowSplit", "calls_of", "find_splits"]
+__all__ = ["calls_of", "find_splits"]

@@ -191,7 +191,7 @@ class StepText:
         self._layout.scope["watched"], self._layout.scope["unwatched"] = watched, unwatched
         for one in (one for owners in stretch.owners for one in owners if one.instruction.node.op == "_Loop"):
             source.line(f"w[{one.block}] = 0")
-        source.line("flag = watched(context)")
+        source.line("flag = watched(context.cancellation)")
         with source.block("try:"):
             source.line(f"r = walk({call})")
         with source.block("finally:"):

@@ -23,7 +23,7 @@ from tfjit.runtime.step.arena import SHARED_BYTES, Arena, Placement
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
-    from tfjit.runtime.schedule.loop_parallelization import RowPart, RowSplit
+    from tfjit.runtime.lowering.row_splits import RowPart, RowSplit
     from tfjit.runtime.step.step import StepEnvironment
 
 KEEP_GIL_NS = 10_000.0  # a stretch predicted shorter keeps the GIL: releasing it lets another thread in for a whole switch interval

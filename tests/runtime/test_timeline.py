@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tfjit.protos import StepStats
-from tfjit.timeline import trace_events, write_timeline
+from tfjit.runtime.profiling.timeline import trace_events, write_timeline
 
 
 def test_timeline_has_nanoseconds_and_names(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ class IndexedSlices:
     @property
     def shape(self) -> TensorShape:
         """Static shape of the larger tensor, as far as it is known."""
+        from tfjit.framework.graphs.static_value import constant_value_as_shape
         from tfjit.framework.types.shape import TensorShape
-        from tfjit.framework.types.static_value import constant_value_as_shape
 
         known = constant_value_as_shape(self._dense_shape) if self._dense_shape is not None else None
         if known is not None:

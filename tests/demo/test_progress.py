@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tfjit.progress import Progress
+from tfjit.demo.progress import Progress
 
 
 def test_progress_is_silent_when_quick_and_speaks_when_slow() -> None:

@@ -1,0 +1,80 @@
+"""The protocol through which plans ask the session that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import threading
+
+    from tfjit.framework.env import Env
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.ir.pass_context import PassOptions
+    from tfjit.passes.ir.run_spec import RunSpec
+    from tfjit.passes.pipeline import Partition, PipelineReport
+    from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+    from tfjit.runtime.host.device import DeviceManager
+    from tfjit.runtime.host.inter_op_pool import ThreadPool
+    from tfjit.runtime.kernel_api.op_kernel import StepContext
+    from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+    from tfjit.runtime.resources.variables_and_resources import Variable
+    from tfjit.runtime.step.step import StepEnvironment
+
+
+class PlanHost(Protocol):
+    """A session as plans, function kernels and step observers see it.
+
+    config: the session's ConfigProto, or None. graph: the whole placed graph, None before it is
+    created and after the session is destroyed; hold `graph_lock` while reading or changing it.
+    jit: "off", "lazy" or "eager". straight_line: static partitions run as steps.
+    """
+
+    config: Any
+    env: Env
+    handle: str
+    devices: DeviceManager
+    graph: DataflowGraph | None
+    graph_lock: threading.RLock
+    closed: bool
+    jit: str
+    straight_line: bool
+    budget: VariantBudget
+
+    @property
+    def split_threads(self) -> int:
+        """Threads that a loop's batch may be divided between."""
+
+    def check_open(self) -> None:
+        """Raise CancelledError once the session is closed."""
+
+    def settings(self) -> AbstractContextManager[None]:
+        """Return a block in which TFJIT_* settings are the session's."""
+
+    def pass_options(self) -> PassOptions:
+        """Return the pass options of the session's plans."""
+
+    def build_partitions(self, spec: RunSpec, quick: bool = False) -> tuple[list[Partition], PipelineReport]:
+        """Run the passes for one signature and feed shapes."""
+
+    def survey(self, spec: RunSpec) -> tuple[int, str]:
+        """Return the number of nodes that a run needs, and the run's fingerprint."""
+
+    def forget_plans(self) -> None:
+        """Drop all plans: nodes have moved to other devices."""
+
+    def find_variable(self, node: Node) -> Variable:
+        """Return the Variable of a variable node."""
+
+    def step_environment(self, device: str) -> StepEnvironment:
+        """Return the environment of static steps on a device."""
+
+    def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
+        """Return the partitions as a plan of the dataflow executor."""
+
+    def pool(self, index: int = 0) -> ThreadPool:
+        """Return the inter-op pool of an index."""
+
+    def step_context(self) -> AbstractContextManager[StepContext]:
+        """Return a block that is one step: its id, rendezvous and cancellation."""
