@@ -1,177 +1,113 @@
-"""The order of the passes, with reasons, and the one runner that times, verifies, logs and dumps."""
+"""The order of the passes with its reasons, and the building of a run's partitions by it."""
 
 from __future__ import annotations
 
-import itertools
 import logging
-import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from tfjit.framework import settings
-from tfjit.framework.errors import InternalError, OpError
+from tfjit.framework.errors import OpError
 from tfjit.framework.gc_pause import collection_paused
-from tfjit.passes.analysis.shape_inference import Given, infer_shapes
-from tfjit.passes.canonicalize.canonicalize import simplify
-from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
-from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
-from tfjit.passes.canonicalize.fold_constants import fold_constants
-from tfjit.passes.canonicalize.prune import prune
-from tfjit.passes.canonicalize.strip_debug import strip_debug
-from tfjit.passes.control_flow.functionalize import functionalize
-from tfjit.passes.control_flow.prune_captures import trim_bodies
+from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
+from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
+from tfjit.passes.ir.pass_manager import Fixpoint, PassManager, PassReport, Pipeline, PipelineItem, PipelineReport, Step
+from tfjit.passes.ir.pass_registry import SHAPES
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
-from tfjit.passes.ir.text_format import print_graph
-from tfjit.passes.legalize.custom_kernels import custom_kernels
-from tfjit.passes.legalize.inline_functions import inline_functions
-from tfjit.passes.legalize.lower_feeds import lower_feeds
 from tfjit.passes.partitioning.partition import Partition, partition
-from tfjit.passes.partitioning.place import place, raise_unplaced
-from tfjit.passes.partitioning.replicate_constants import replicate_constants
+from tfjit.passes.partitioning.place import raise_unplaced
 
 log: Final = logging.getLogger("tfjit.passes")
 
-
-def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Group nodes that one kernel computes; see passes/fusion/fuse.py, imported when first needed."""
-    from tfjit.passes.fusion.fuse import fuse as run
-
-    run(graph, ctx)
-
-
-def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make lists and tensor arrays of known size dense; see passes/loops/densify_lists.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES | IFS | CASES) or any(op.startswith(("TensorList", "TensorArray")) for op in graph.op_types):
-        from tfjit.passes.loops.densify_lists import dense_lists as run
-
-        run(graph, ctx)
-
-
-def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Give slices that move with a loop's counter their size; see passes/loops/induction_slices.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.loops.induction_slices import size_slices as run
-
-        run(graph, ctx)
-
-
-def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Index what loops keep for their gradients; see passes/loops/index_accumulators.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.loops.index_accumulators import accumulators as run
-
-        run(graph, ctx)
-
-
-def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Take sums of products out of loops; see passes/loops/sink_reductions.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.loops.sink_reductions import loop_sums as run
-
-        run(graph, ctx)
-
-
-def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Make loops that one kernel computes into nodes; see passes/loops/outline_loop_programs.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES):
-        from tfjit.passes.loops.outline_loop_programs import compile_loops as run
-
-        run(graph, ctx)
-
-
-def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Ready the bodies of loops and branches for their places; see specialize_regions.py, imported when first needed."""
-    if not graph.op_types.isdisjoint(WHILES | IFS | CASES):
-        from tfjit.passes.control_flow.specialize_regions import specialize_bodies as run
-
-        run(graph, ctx)
-
-
-GRAPH_PASSES: Final[tuple[Pass, ...]] = (
-    lower_feeds,  # first: later passes see feeds and fetches as _Arg and _Retval nodes
-    prune,  # before anything costs: what nobody fetches is never looked at
-    inline_functions,  # before all that looks at nodes: it shall see those of functions too
-    place,  # for what the session has not placed; before rewriting, so that new nodes take over devices
-    custom_kernels,  # before any optional pass, which then takes the node for what it is: unknown
-    strip_debug,  # before loops take nodes into bodies
-    functionalize,  # while every node is the user's own: later passes may rewrite what its patterns look for
-    trim_bodies,  # constants that go into bodies are folded there
-    replicate_constants,  # before folding: a constant folded on two devices stays one on each
-    infer_shapes,  # before folding: Shape of a known shape is a constant, and the passes below ask for shapes
-    simplify,  # before folding: no reads of frozen variables are evaluated that simply go
-    fold_constants,
-    simplify,  # after folding: its patterns ask for constants
-    inline_functions,  # choices that have become constant
-    place,  # what that has brought
-    custom_kernels,  # for that too
-    infer_shapes,  # simplify and folding make new nodes, and more values are known now
-    size_slices,  # once limits of loops and array shapes are known; before lists: shapes of their elements may follow
-    accumulators,  # once the lengths of loops are known; before what looks for lists of known length
-    dense_lists,  # once lengths and element shapes are known; behind it more shapes are
-    loop_sums,  # once lists are arrays; before folding: what leaves a loop may be constant
-    fold_constants,  # simplify makes constants of constants
-    trim_bodies,  # again, for what has become constant
-    drop_control_edges,  # before CSE: equal expressions may wait for different nodes without need
-    prune,  # CSE need not look at the constants that folding has used up
-    eliminate_common_subexpressions,  # after simplifying: equal expressions look equal
-    prune,  # what CSE replaced may leave inputs that nobody takes
+GRAPH_PASSES: Final[Pipeline] = (
+    Step("lower_feeds", "first: later passes see feeds and fetches as _Arg and _Retval nodes"),
+    Step("prune", "before anything costs: what nobody fetches is never looked at"),
+    Step("inline_functions", "before all that looks at nodes: it shall see those of functions too"),
+    Step("place", "for what the session has not placed; before rewriting, so that new nodes take over devices"),
+    Step("custom_kernels", "before any optional pass, which then takes the node for what it is: unknown"),
+    Step("strip_debug", "before loops take nodes into bodies"),
+    Step("functionalize", "while every node is the user's own: later passes may rewrite what its patterns look for"),
+    Step("trim_bodies", "constants that go into bodies are folded there"),
+    Step("replicate_constants", "before folding: a constant folded on two devices stays one on each"),
+    Step("infer_shapes", "before folding: Shape of a known shape is a constant, and the passes below ask for shapes"),
+    Step("simplify", "before folding: no reads of frozen variables are evaluated that simply go"),
+    Step("fold_constants"),
+    Step("simplify", "after folding: its patterns ask for constants"),
+    Step("inline_functions", "choices that have become constant"),
+    Step("place", "what that has brought"),
+    Step("custom_kernels", "for that too"),
+    Step("infer_shapes", "simplify and folding make new nodes, and more values are known now"),
+    Step("size_slices", "once limits of loops and array shapes are known; before lists: shapes of their elements may follow"),
+    Step("accumulators", "once the lengths of loops are known; before what looks for lists of known length"),
+    Step("dense_lists", "once lengths and element shapes are known; behind it more shapes are"),
+    Step("loop_sums", "once lists are arrays; before folding: what leaves a loop may be constant"),
+    Step("infer_shapes", "of what has left loops"),
+    Step("fold_constants", "simplify makes constants of constants"),
+    Step("trim_bodies", "again, for what has become constant"),
+    Step("drop_control_edges", "before CSE: equal expressions may wait for different nodes without need"),
+    Step("prune", "CSE need not look at the constants that folding has used up"),
+    Step("eliminate_common_subexpressions", "after simplifying: equal expressions look equal"),
+    Step("prune", "what CSE replaced may leave inputs that nobody takes"),
 )
-# what makes a graph runnable, as it is
-QUICK_PASSES: Final[tuple[Pass, ...]] = (lower_feeds, prune, inline_functions, place, custom_kernels)
-PARTITION_PASSES: Final[tuple[Pass, ...]] = (
-    compile_loops,  # after partition: a kernel never spans devices; first: what leaves a loop joins the graph around it
-    specialize_bodies,  # after partition: a loop whose bodies are lowered is on one device
-    fuse,  # after partition: a fused kernel never spans devices
+"""Passes over the whole graph of a run."""
+
+QUICK_PASSES: Final[Pipeline] = (
+    Step("lower_feeds"),
+    Step("prune"),
+    Step("inline_functions"),
+    Step("place"),
+    Step("custom_kernels"),
 )
-# TFJIT_DISABLE does not reach these
-REQUIRED: Final = frozenset({"lower_feeds", "prune", "inline_functions", "place", "custom_kernels", "infer_shapes"})
-# L0 does not reach these: one acts only where a config asks for it, the other keeps constants on their devices
-_NO_OPTIMIZATION: Final = frozenset({"strip_debug", "replicate_constants"})
-# left out at L0
-OPTIMIZATIONS: Final = frozenset(pass_.__name__ for pass_ in (*GRAPH_PASSES, *PARTITION_PASSES)) - REQUIRED - _NO_OPTIMIZATION
+"""Passes that make a graph runnable as it is."""
 
+PARTITION_PASSES: Final[Pipeline] = (
+    Step("compile_loops", "after partition: a kernel never spans devices; first: what leaves a loop joins the graph around it"),
+    Step("specialize_bodies", "after partition: a loop whose bodies are lowered is on one device"),
+    Step("fuse", "after partition: a fused kernel never spans devices"),
+)
+"""Passes over each partition."""
 
-@dataclass(frozen=True, slots=True)
-class PassReport:
-    """What one pass did. where: "" for the whole graph, else the partition's device. messages: (node, text)."""
+_BODY: Final[Pipeline] = (
+    Step("infer_shapes", "the shapes of the arguments are known"),
+    Step("simplify"),
+    Step("fold_constants"),
+    Step("simplify", "its patterns ask for constants"),
+    Step("infer_shapes", "the new nodes, and more values are known now"),
+    Step("fold_constants"),
+    Step("drop_control_edges", "before CSE: equal expressions may wait for different nodes"),
+    Step("prune"),
+    Step("eliminate_common_subexpressions"),
+    Step("prune", "inputs of nodes that CSE replaced"),
+)
 
-    name: str
-    elapsed_us: float
-    ops_before: int
-    ops_after: int
-    where: str = ""
-    messages: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(slots=True)
-class PipelineReport:
-    """What the passes did for one plan, in order. folder: of its dumps, where it is dumped."""
-
-    passes: list[PassReport] = field(default_factory=list)
-    folder: Path | None = None
-
-    @property
-    def elapsed_us(self) -> float:
-        """Time of all passes."""
-        return sum(entry.elapsed_us for entry in self.passes)
-
-    def format(self, *, messages: bool = True) -> str:
-        """A table of the passes: time, op count before and after; with messages, what each pass said of which node."""
-        lines = [f"{'pass':<32} {'ms':>9} {'ops':>7} {'after':>7}"]
-        for entry in self.passes:
-            name = f"{entry.name} {entry.where.rpartition('/device:')[2]}".rstrip()
-            lines.append(f"{name:<32} {entry.elapsed_us / 1000:9.3f} {entry.ops_before:7} {entry.ops_after:7}")
-            if messages:
-                lines += [f"    {node}: {text}" if node else f"    {text}" for node, text in entry.messages]
-        return "\n".join(lines) + "\n"
+PIPELINES: Final[Mapping[str, Pipeline]] = {
+    "graph": GRAPH_PASSES,
+    "quick": QUICK_PASSES,
+    "partition": PARTITION_PASSES,
+    # over copies of bodies that become one kernel with their loop
+    "body": _BODY,
+    # over copies of bodies that are lowered into the partition around them
+    "region": (*_BODY, *PARTITION_PASSES),
+    # over bodies whose lists have become arrays
+    "fold_body": (
+        Step("simplify"),
+        Step("fold_constants"),
+        Step("simplify", "its patterns ask for constants"),
+        Step("infer_shapes"),
+        Step("fold_constants", "shapes that have become known"),
+        Step("infer_shapes"),
+    ),
+    # over a graph with loops whose bodies have changed
+    "trim_loops": (
+        Fixpoint((Step("prune"), Step("trim_bodies", "a later loop has less use for an earlier one")), 2),
+        Step("prune"),
+    ),
+}
+"""Every pipeline by name. Passes run the last four over bodies, by `PassContext.run`."""
 
 
 def build(
@@ -198,29 +134,33 @@ def build_body(function: Function, given: Sequence[Given], options: PassOptions 
         graph = function.graph.copy()
         graph.functions = function.graph.functions.child()
         graph.graph["given"] = {node.name: given[index] for index, node in indexed(graph, "_Arg").items()}
-        passes = ctx.options.passes if ctx.options.passes is not None else GRAPH_PASSES
-        return _finish(graph, ctx, [pass_ for pass_ in passes if pass_ is not lower_feeds], _Runner(ctx))
+        passes = _items(ctx.options.passes, GRAPH_PASSES)
+        return _finish(graph, ctx, [item for item in passes if not (isinstance(item, Step) and item.name == "lower_feeds")], ctx.manager)
 
 
 def _build(graph: DataflowGraph, ctx: PassContext, lock: AbstractContextManager[Any]) -> tuple[list[Partition], PipelineReport]:
     spec, options = ctx.spec, ctx.options
-    runner = _Runner(ctx)
+    runner = ctx.manager
     began = time.perf_counter()
     with lock:
         working = extract(graph, spec)
         raise_unplaced(graph, working)
         whole = graph.num_op_nodes
     runner.note("extract", began, whole, working.num_op_nodes)
-    return _finish(working, ctx, options.passes if options.passes is not None else GRAPH_PASSES, runner)
+    return _finish(working, ctx, _items(options.passes, GRAPH_PASSES), runner)
 
 
-def _finish(working: DataflowGraph, ctx: PassContext, passes: Sequence[Pass], runner: _Runner) -> tuple[list[Partition], PipelineReport]:
+def _finish(
+    working: DataflowGraph,
+    ctx: PassContext,
+    passes: Sequence[PipelineItem | Pass],
+    runner: PassManager,
+) -> tuple[list[Partition], PipelineReport]:
     options = ctx.options
     runner.dump("input", working)
-    for pass_ in passes:
-        runner.run(pass_, working)
+    runner.run_pipeline(passes, working, ctx)
     for name, custom in options.custom_passes:
-        working = runner.run_custom(name, custom, working)
+        working = _run_custom(name, custom, working, ctx)
     raise_unplaced(working, working)
     began = time.perf_counter()
     partitions = partition(working, ctx)
@@ -229,144 +169,58 @@ def _finish(working: DataflowGraph, ctx: PassContext, passes: Sequence[Pass], ru
     for part in partitions:
         runner.check("partition", part.graph)
         runner.dump("partition", part.graph, part.device)
-        for pass_ in options.partition_passes if options.partition_passes is not None else PARTITION_PASSES:
-            runner.run(pass_, part.graph, part.device)
+        runner.run_pipeline(_items(options.partition_passes, PARTITION_PASSES), part.graph, ctx, part.device)
     return partitions, runner.report
 
 
-def run_passes(graph: DataflowGraph, passes: Sequence[Pass], ctx: PassContext) -> PipelineReport:
-    """Run a list of passes over one graph, in place, with all that the runner does. For tests and tools."""
-    runner = _Runner(ctx)
-    for pass_ in passes:
-        runner.run(pass_, graph)
-    return runner.report
+def run_passes(graph: DataflowGraph, passes: Sequence[PipelineItem | Pass | str], ctx: PassContext) -> PipelineReport:
+    """Run passes over one graph, in place, with all that the manager does. For tests and tools.
+
+    passes: items of a pipeline, names of registered passes, or functions.
+    """
+    ctx.manager.run_pipeline(_items(passes, ()), graph, ctx)
+    return ctx.manager.report
 
 
-class _Runner:
-    """Runs passes one by one; the passes themselves neither time, verify nor dump."""
+def _items(passes: Sequence[PipelineItem | Pass | str] | None, standard: Pipeline) -> Sequence[PipelineItem | Pass]:
+    """Return the items that a session asks for in place of the standard ones."""
+    return standard if passes is None else [Step(item) if isinstance(item, str) else item for item in passes]
 
-    _plans: Final = itertools.count()
 
-    def __init__(self, ctx: PassContext) -> None:
-        self.ctx = ctx
-        self.report = PipelineReport()
-        options = ctx.options
-        self.verify = options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
-        self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
-        self.logs = settings.logs("passes")
-        folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
-        self.folder = self.report.folder = folder / f"plan_{next(self._plans):03}" if folder else None
-        self.bodies: dict[str, str] = {}  # function -> its text as it was last written
-        self.dumped = 0
-        self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
-        self.small: bool | None = None  # whether the run's graph is too small to be optimised
-        self.until = time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
+def _run_custom(name: str, pass_: Pass, graph: DataflowGraph, ctx: PassContext) -> DataflowGraph:
+    """Run a user's own pass and the passes that make its graph whole again.
 
-    def leaves_out(self, name: str, graph: DataflowGraph, where: str) -> bool:
-        """Whether a pass is not wanted."""
-        options = self.ctx.options
-        if name in self.disabled:
-            return name not in REQUIRED
-        if name not in OPTIMIZATIONS:
-            return False
-        if self.small is None:
-            self.small = graph.num_op_nodes < options.min_nodes
-        return not options.optimize or self.small or (options.once and (name, where) in self.done) or time.perf_counter() > self.until
-
-    def run_custom(self, name: str, pass_: Pass, graph: DataflowGraph) -> DataflowGraph:
-        """Run a user's own pass and what makes its graph whole again; the graph that goes on, as it was before where the pass failed."""
-        ctx = self.ctx
-        if name in self.disabled or not ctx.options.optimize:
-            ctx.log("", f"{name} left out")
-            return graph
-        saved = None if ctx.options.fail_on_errors else graph.copy()
-
-        def run_custom_pass(working: DataflowGraph, ctx: PassContext) -> None:
-            pass_(working, ctx)
-            working.verify()
-
-        run_custom_pass.__name__ = name
-        try:
-            self.run(run_custom_pass, graph)
-            ctx.scratch.pop("infer_shapes", None)
-            self.run(prune, graph)
-            self.run(infer_shapes, graph)
-        except OpError as error:
-            if saved is None:
-                raise
-            log.warning("custom optimizer %s failed and is left out: %s", name, error.message)
-            ctx.scratch.pop("infer_shapes", None)
-            return saved
+    Returns the graph that goes on: the one from before where the pass failed.
+    """
+    manager = ctx.manager
+    if name in manager.disabled or not ctx.options.optimize:
+        ctx.log("", f"{name} left out")
         return graph
+    saved = None if ctx.options.fail_on_errors else graph.copy()
 
-    def run(self, pass_: Pass, graph: DataflowGraph, where: str = "") -> None:
-        """Run one pass, unless it is optional and not wanted."""
-        ctx, name = self.ctx, pass_.__name__
-        if self.leaves_out(name, graph, where):
-            ctx.log("", f"{name} left out")
-            return
-        self.done.add((name, where))
-        ctx.current = name
-        said = len(ctx.messages)
-        before = graph.num_op_nodes
-        began = time.perf_counter()
-        try:
-            pass_(graph, ctx)
-        except InternalError as error:
-            raise InternalError(error.node_def, error.op, f"pass '{name}': {error.message}") from error
-        except OpError:
-            raise  # the user's graph is at fault, and the message says how
-        except Exception as error:
-            raise InternalError(None, None, f"pass '{name}' failed: {type(error).__name__}: {error}") from error
-        self.note(name, began, before, graph.num_op_nodes, where, said)
-        ctx.current = ""
-        self.check(name, graph)
-        self.dump(name, graph, where)
+    def run_custom_pass(working: DataflowGraph, ctx: PassContext) -> None:
+        pass_(working, ctx)
+        working.verify()
 
-    def note(self, name: str, began: float, before: int, after: int, where: str = "", said: int | None = None) -> None:
-        """Put a pass into the report, and into the log when that is wanted."""
-        elapsed_us = (time.perf_counter() - began) * 1e6
-        messages = tuple((node, text) for _, node, text in self.ctx.messages[said:]) if said is not None else ()
-        self.report.passes.append(PassReport(name, elapsed_us, before, after, where, messages))
-        if self.logs or log.isEnabledFor(logging.DEBUG):
-            level = logging.WARNING if self.logs and not log.isEnabledFor(logging.INFO) else logging.INFO
-            log.log(level, "%s: %.1f us, %d -> %d ops", name, elapsed_us, before, after)
-            for node, text in messages:
-                log.log(level, "%s: %s %s", name, node, text)
-
-    def check(self, name: str, graph: DataflowGraph) -> None:
-        """Verify the graph when that is wanted. Raises InternalError naming the pass."""
-        if not self.verify:
-            return
-        try:
-            graph.verify()
-        except InternalError as error:
-            raise InternalError(error.node_def, error.op, f"after pass '{name}': {error.message}") from error
-
-    def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
-        """Write the graph's text to the next numbered file when that is wanted, and bodies that are new or changed beside it."""
-        if self.folder is None:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        device = "_" + where.rpartition("/device:")[2].replace(":", "_") if where else ""
-        path = self.folder / f"{self.dumped:02}_{name}{device}.txt"
-        path.write_text(print_graph(graph), encoding="utf-8")
-        for ref in graph.functions.reachable(graph):
-            try:
-                text = print_graph(graph.functions.body(ref).graph)
-            except OpError as error:  # the run that needs the body says so
-                text = f"# {error.message}\n"
-            if self.bodies.get(ref.name) != text:
-                self.bodies[ref.name] = text
-                body = re.sub(r"[^\w.-]", "_", ref.name)
-                path.with_name(f"{path.stem}.body_{body}.txt").write_text(text, encoding="utf-8")
-        self.dumped += 1
+    run_custom_pass.__name__ = name
+    try:
+        manager.run(run_custom_pass, graph, ctx)
+        ctx.invalidate(SHAPES)
+        manager.run_pipeline((Step("prune"), Step("infer_shapes")), graph, ctx)
+    except OpError as error:
+        if saved is None:
+            raise
+        log.warning("custom optimizer %s failed and is left out: %s", name, error.message)
+        ctx.invalidate(SHAPES)
+        return saved
+    return graph
 
 
 __all__ = [
     "GRAPH_PASSES",
     "PARTITION_PASSES",
-    "REQUIRED",
+    "PIPELINES",
+    "QUICK_PASSES",
     "DeviceInfo",
     "Partition",
     "PassContext",

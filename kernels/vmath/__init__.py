@@ -1,4 +1,4 @@
-"""Vector math: scalar functions that LLVM turns into straight vector code inside a loop.
+"""Compute scalar functions that LLVM turns into vector code inside a loop.
 
 Generated kernels do `from tfjit.kernels import vmath as vm` and call `vm.<function>_<kind>`, kind being f32, f64, c64, c128, i8..u64
 or b: `vm.exp_f32(x)`. The functions are Numba intrinsics made on first use, or jitted functions where a loop is needed

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.passes.analysis.shape_inference import Given, infer_shapes
+from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import tensor_shape
-from tfjit.passes.ir.run_spec import RunSpec
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +65,7 @@ def _open_children(scope: Scope) -> None:
             function = graph.functions.body(ref)
             body = function.graph.copy()
             inputs = graph.inputs(node.name)[0 if node.op in WHILES else 1 :]
-            ctx = PassContext(RunSpec())
+            ctx = scope.ctx.child(f"{node.name}/{key}" + (str(number) if key == "branches" else ""))
             given: dict[str, Given] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, slot = inputs[k]
@@ -74,23 +73,18 @@ def _open_children(scope: Scope) -> None:
                 items = scope.ctx.lists.get((node.name, k) if node.op in WHILES else (src, slot))
                 given[arg.name] = Given(shape, scope.ctx.handles.get((src, slot)), items=items)
             body.graph["given"] = given
-            infer_shapes(body, ctx)
+            ctx.run(body, "infer_shapes")
             opened.append(Scope(body, ctx, function, node.name, key, number))
             _open_children(opened[-1])
         scope.children[node.name] = opened
 
 
 def fold_scopes(top: Scope) -> None:
-    """Work out in the bodies what follows from the shapes that are known there, and drop what nobody needs then."""
-    from tfjit.passes.canonicalize.canonicalize import simplify
-    from tfjit.passes.canonicalize.fold_constants import fold_constants
-
+    """Fold in the bodies whatever follows from the shapes that are known there."""
     for scope in top.all():
-        if scope is top:
-            continue
-        for pass_ in (simplify, fold_constants, simplify, infer_shapes, fold_constants, infer_shapes):
-            pass_(scope.graph, scope.ctx)
-        scope.changed = True
+        if scope is not top:
+            scope.ctx.run(scope.graph, "fold_body")
+            scope.changed = True
 
 
 def _refs(node: Node) -> list[tuple[str, int, FuncRef]]:

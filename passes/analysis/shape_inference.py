@@ -21,6 +21,7 @@ from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, DataflowGrap
 from tfjit.passes.ir.function_library import CALLS, CASES, IFS, WHILES, Function
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.pass_registry import SHAPES
 
 MAX_VALUE_ELEMENTS: Final = 1024  # what sets shapes is small; larger constants are for folding
 TABLE_OPS: Final = frozenset({"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"})
@@ -51,7 +52,7 @@ class Given:
 
 def infer_body(function: Function, given: Sequence[Given], ctx: PassContext) -> list[Given]:
     """Shapes of a function's results, and what lists they are, for what is known of its arguments."""
-    scratch = ctx.scratch.setdefault("infer_body", {})
+    scratch = ctx.inferred_bodies
     key = (
         id(function.graph),
         tuple((g.shape, g.variable, None if g.value is None else (g.value.dtype, g.value.tobytes()), g.items) for g in given),
@@ -92,15 +93,16 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: the graph; a shape that was known stays at least as well known. Feeds with known shapes make everything static known.
     A node whose inputs contradict each other is left unknown: the run itself reports it, in its kernel's words.
     """
-    if ctx.scratch.get("infer_shapes"):
-        return  # an earlier inference has left nothing open
+    if ctx.is_valid(SHAPES, graph):
+        return
     inference = _Inference(graph, ctx, graph.graph.get("given"))
     inference.settle()
     for name, shapes in inference.shapes.items():
         graph.node(name).output_shapes = shapes
     # Only a complete inference stands: what a pass makes known later (a default taken for an unfed placeholder) may contradict
     # a shape that was inferred from what was known before.
-    ctx.scratch["infer_shapes"] = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
+    complete = all(shape is not None and None not in shape for shapes in inference.shapes.values() for shape in shapes)
+    ctx.validate(SHAPES, graph, complete=complete)
     ctx.values.clear()
     ctx.values.update(inference.values)
     ctx.handles.clear()
@@ -270,7 +272,7 @@ class _Inference:
         else:
             return None
         library = self.graph.functions
-        running = self.ctx.scratch.setdefault("infer_body running", set())
+        running = self.ctx.bodies_in_progress
         given = [
             Given(self.shapes[src][slot], self.handles.get((src, slot)), self.small(src, slot), self.lists.get((src, slot)))
             for src, slot in inputs

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
 from tfjit.passes.canonicalize.decompose_batch_norm_training import decompose_batch_norm_grad, decompose_batch_norm_training
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
@@ -14,7 +15,7 @@ from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, add_constant, constant, drop, is_static, same_shape, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import NotSimplified, constant, drop, insert_constant, is_static, same_shape, tensor_dtype, tensor_shape
 
 Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
 
@@ -28,7 +29,6 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     fetched nodes, control edges (what a dropped node waited for, its consumers wait for), and the reads of reference variables.
     Needs: `infer_shapes` for the rules on shapes.
     """
-    ctx.scratch["control_flow"] = not graph.op_types.isdisjoint(CONTROL_FLOW)
     for name in graph.topological_order():
         if name not in graph:
             continue
@@ -135,8 +135,8 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     value = np.array(joined, dtype=perm.dtype)
     value.setflags(write=False)
     graph.replace_input(node.name, 0, *inner)
-    made = add_constant(graph, ctx, node, "perm", value)
-    graph.replace_input(node.name, 1, made.name, 0)
+    made = insert_constant(graph, node, value, "perm")
+    graph.replace_input(node.name, 1, *made)
     return f"joined with '{src}'"
 
 
@@ -147,9 +147,9 @@ def _become_reshape(graph: DataflowGraph, ctx: PassContext, node: Node, src: str
         return None
     value = np.array(shape, dtype=np.int32)
     value.setflags(write=False)
-    made = add_constant(graph, ctx, node, "shape", value)
+    made = insert_constant(graph, node, value, "shape")
     dtype, op = tensor_dtype(graph, src, slot).base_dtype, node.op
-    graph.change_op(node.name, "Reshape", [(src, slot), (made.name, 0)], {"T": dtype, "Tshape": made.output_dtypes[0]})
+    graph.change_op(node.name, "Reshape", [(src, slot), made], {"T": dtype, "Tshape": dtypes.int32})
     return f"{op} of axes of size 1: a Reshape"
 
 

@@ -10,7 +10,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, add_constant, constant, tensor_shape
+from tfjit.passes.ir.rewriter import NotSimplified, constant, insert_constant, tensor_shape
 
 
 def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -44,13 +44,11 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     addend = offset - mean * factor
     rank = 5 if layout in (b"NDHWC", b"NCDHW") else 4
     shape = (-1,) if layout in (b"NHWC", b"NDHWC") else (-1,) + (1,) * (rank - 2)
-    a = add_constant(graph, ctx, node, "scale", factor.astype(np.float32).reshape(shape))
-    b = add_constant(graph, ctx, node, "offset", addend.astype(np.float32).reshape(shape))
+    a = insert_constant(graph, node, factor.astype(np.float32).reshape(shape), "scale")
+    b = insert_constant(graph, node, addend.astype(np.float32).reshape(shape), "offset")
     output = node.output_shapes[0]
-    scaled = graph.add_node_op(
-        graph.new_name(f"{node.name}/mul"), "Mul", [x, (a.name, 0)], {"T": dtypes.float32}, like=node, output_shapes=(output,)
-    )
-    graph.change_op(node.name, "AddV2", [(scaled.name, 0), (b.name, 0)], {"T": dtypes.float32})
+    scaled = graph.add_node_op(graph.new_name(f"{node.name}/mul"), "Mul", [x, a], {"T": dtypes.float32}, like=node, output_shapes=(output,))
+    graph.change_op(node.name, "AddV2", [(scaled.name, 0), b], {"T": dtypes.float32})
     node.output_shapes = (output,)
     return "multiply and add by constant vectors"
 
@@ -87,18 +85,18 @@ def _from_run_time_statistics(
         name = graph.new_name(f"{node.name}/{what}")
         return graph.add_node_op(name, op, inputs, {"T": dtypes.float32}, like=node, output_shapes=(output,)).name, 0
 
-    epsilon = add_constant(graph, ctx, node, "epsilon", np.array(node.attrs["epsilon"], np.float32))
+    epsilon = insert_constant(graph, node, np.array(node.attrs["epsilon"], np.float32), "epsilon")
     scale, offset, mean, variance = statistics
-    shifted = made("add", "AddV2", [variance, (epsilon.name, 0)], channels)
+    shifted = made("add", "AddV2", [variance, epsilon], channels)
     factor = made("mul", "Mul", [made("rsqrt", "Rsqrt", [shifted], channels), scale], channels)
     if layout in (b"NCHW", b"NCDHW"):
         aligned = (*channels, *(1,) * (2 if layout == b"NCHW" else 3))
-        target = add_constant(graph, ctx, node, "shape", np.array(aligned, np.int32))
+        target = insert_constant(graph, node, np.array(aligned, np.int32), "shape")
 
         def moved(tensor: tuple[str, int]) -> tuple[str, int]:
             attrs = {"T": dtypes.float32, "Tshape": dtypes.int32}
             name = graph.new_name(f"{node.name}/reshape")
-            inputs = [tensor, (target.name, 0)]
+            inputs = [tensor, target]
             return graph.add_node_op(name, "Reshape", inputs, attrs, like=node, output_shapes=(aligned,)).name, 0
 
         factor, offset, mean = moved(factor), moved(offset), moved(mean)

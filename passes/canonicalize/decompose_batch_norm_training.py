@@ -11,7 +11,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, add_constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import NotSimplified, insert_constant, is_static, tensor_dtype, tensor_shape
 
 _Tensor = tuple[str, int]
 _CHANNELS_LAST = (b"NHWC", b"NDHWC")
@@ -37,7 +37,7 @@ class _Maker:
         self.kept = self.vector if layout in _CHANNELS_LAST else (*self.vector, *(1,) * (len(shape) - 2))
         if not self.count or not self.vector[0]:
             raise NotSimplified("x is empty")
-        self._axes = (add_constant(graph, ctx, node, "axes", np.array(self.axes, np.int32)).name, 0)
+        self._axes = insert_constant(graph, node, np.array(self.axes, np.int32), "axes")
 
     def op(self, op: str, inputs: list[_Tensor], shape: Shape, **attrs: Any) -> _Tensor:
         """A new node of that shape."""
@@ -47,7 +47,7 @@ class _Maker:
 
     def number(self, value: float) -> _Tensor:
         """A scalar constant."""
-        return add_constant(self.graph, self.ctx, self.node, "number", np.array(value, np.float32)).name, 0
+        return insert_constant(self.graph, self.node, np.array(value, np.float32), "number")
 
     def reduced(self, op: str, x: _Tensor) -> _Tensor:
         """[channels]: Sum or Mean over all other axes."""
@@ -57,8 +57,8 @@ class _Maker:
         """[channels] as an operand beside x."""
         if self.kept == self.vector:
             return vector
-        target = add_constant(self.graph, self.ctx, self.node, "shape", np.array(self.kept, np.int32))
-        return self.op("Reshape", [vector, (target.name, 0)], self.kept, Tshape=dtypes.int32)
+        target = insert_constant(self.graph, self.node, np.array(self.kept, np.int32), "shape")
+        return self.op("Reshape", [vector, target], self.kept, Tshape=dtypes.int32)
 
     def inverse_deviation(self, variance: _Tensor) -> _Tensor:
         """[channels]: 1 / sqrt(variance + epsilon)."""
@@ -111,7 +111,7 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
     graph.redirect_output(node.name, 3, *mean)
     graph.redirect_output(node.name, 4, *variance)
     if 5 in used:  # what kernels of other devices hand to the gradient
-        graph.redirect_output(node.name, 5, add_constant(graph, ctx, node, "reserve", np.zeros(0, np.float32)).name, 0)
+        graph.redirect_output(node.name, 5, *insert_constant(graph, node, np.zeros(0, np.float32), "reserve"))
     graph.change_op(node.name, "AddV2", [scaled, make.beside(offset)], {"T": dtypes.float32})
     node.output_shapes = (make.shape,)
     return "mean and variance of the batch, and what they are used for"

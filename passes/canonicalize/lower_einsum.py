@@ -13,7 +13,7 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, add_constant, constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import NotSimplified, constant, insert_constant, is_static, tensor_dtype, tensor_shape
 
 _DTYPES: Final = frozenset(
     {
@@ -68,10 +68,7 @@ def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
         return made.name, 0
 
     def read(term: Term) -> list[tuple[str, int]]:
-        return [
-            (add_constant(graph, ctx, node, "sizes", value).name, 0) if isinstance(value, np.ndarray) else name_of(value)
-            for value in term.inputs
-        ]
+        return [insert_constant(graph, node, value, "sizes") if isinstance(value, np.ndarray) else name_of(value) for value in term.inputs]
 
     if root.op:
         graph.change_op(node.name, root.op, read(root), dict(root.attrs))

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, indexed
 from tfjit.passes.ir.pass_context import PassContext
@@ -35,14 +34,6 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
             node = graph.node(name)
             if node.op in _STRUCTURED:
                 (_while if node.op in WHILES else _branches)(graph, node, ctx)
-
-
-def trim_loops(graph: DataflowGraph, ctx: PassContext) -> None:
-    """`trim_bodies` and `prune`, twice: what a later loop has no use for, an earlier one need not keep."""
-    for _ in range(2):
-        prune(graph, ctx)
-        trim_bodies(graph, ctx)
-    prune(graph, ctx)
 
 
 def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.passes.analysis.shape_inference import Given, infer_shapes
-from tfjit.passes.canonicalize.canonicalize import simplify
-from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
-from tfjit.passes.canonicalize.cse import eliminate_common_subexpressions
-from tfjit.passes.canonicalize.fold_constants import fold_constants
-from tfjit.passes.canonicalize.prune import prune
+from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, passed_through
-from tfjit.passes.ir.pass_context import Pass, PassContext
+from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
 
 
@@ -72,9 +66,6 @@ class _Specializer:
         return value if isinstance(value, np.ndarray) and value.dtype != object else None
 
     def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
-        from tfjit.passes.fusion.fuse import fuse
-        from tfjit.passes.pipeline import compile_loops
-
         given = []
         for src, slot in self.inputs:
             shape = tensor_shape(self.graph, src, slot)
@@ -83,42 +74,22 @@ class _Specializer:
             if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
                 src, slot = self.inputs[k]
                 raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
-        ctx = PassContext(options=replace(self.ctx.options, passes=None, partition_passes=None))
-        passes = (*BODY_PASSES, compile_loops, specialize_bodies, fuse)
-        body = specialized_body(function, given, constants, passes, ctx, self.node.assigned_device)
-        for _, name, text in ctx.messages:
-            self.ctx.log(f"{self.node.name}/{name}" if name else self.node.name, text)
-        return body
-
-
-# the reasons are those of the graph's own passes (pipeline.py)
-BODY_PASSES: Final[tuple[Pass, ...]] = (
-    infer_shapes,
-    simplify,
-    fold_constants,
-    simplify,
-    infer_shapes,
-    fold_constants,
-    drop_control_edges,
-    prune,
-    eliminate_common_subexpressions,
-    prune,
-)
-"""What is done to every body that is made ready for one use."""
+        ctx = self.ctx.child(f"{self.node.name}/{function.name}")
+        return specialized_body(function, given, constants, "region", ctx, self.node.assigned_device)
 
 
 def specialized_body(
     function: Function,
     given: Sequence[Given],
     constants: Mapping[int, np.ndarray],
-    passes: Sequence[Pass],
+    pipeline: str,
     ctx: PassContext,
     device: str = "",
 ) -> DataflowGraph:
     """A copy of a function's graph for one use, simplified; the function itself is not changed.
 
     given: what is known of the arguments, by index. constants: values of arguments, by index; who takes one of those takes a Const.
-    passes: those that the session leaves out are left out here too; `ctx` gets what they say. device: of nodes that have none.
+    pipeline: the name of the one that runs over it, with `ctx`. device: of nodes that have none.
     """
     body = function.graph.copy()
     body.graph.pop("bodies", None)
@@ -129,10 +100,7 @@ def specialized_body(
     for k, arg in function.args.items():
         if k in constants:
             _replace_argument(body, body.node(arg.name), constants[k])
-    for run in passes:
-        if run.__name__ not in ctx.options.disabled:
-            ctx.current = run.__name__
-            run(body, ctx)
+    ctx.run(body, pipeline)
     return body
 
 
@@ -162,4 +130,4 @@ def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None
         body.add_data_edge(made.name, 0, edge.dst, edge.dst_input)
 
 
-__all__ = ["BODY_PASSES", "specialize_bodies", "specialized_body"]
+__all__ = ["specialize_bodies", "specialized_body"]

@@ -37,6 +37,7 @@ class GraphStorage(nx.MultiDiGraph):
         self._next_node_id = 0
         self._next_edge_id = 0
         self._num_edges = 0
+        self._removals = 0  # of nodes and edges, and changed op types
         self._order: list[str] | None = None
         self._positions: dict[str, int] = {}  # of the nodes in that order, gone ones among them
         self._op_counts: dict[str, int] = {}  # op type -> how many nodes have it
@@ -83,6 +84,11 @@ class GraphStorage(nx.MultiDiGraph):
     def num_edge_ids(self) -> int:
         """One more than the highest edge id ever given."""
         return self._next_edge_id
+
+    @property
+    def changes(self) -> int:
+        """Return a count that grows with each node or edge added, changed or removed."""
+        return self._next_node_id + self._next_edge_id + self._removals
 
     def find_node_id(self, id: int) -> Node | None:
         """The live node of that id, or None. Linear: for tests and tools."""
@@ -222,6 +228,7 @@ class GraphStorage(nx.MultiDiGraph):
                 del self._succ[src][n]
         del self._node[n], self._succ[n], self._pred[n]
         self._num_edges -= gone
+        self._removals += 1
 
     def remove_nodes_from(self, nodes: Iterable[str]) -> None:
         """Remove nodes; names not in the graph are passed over, as networkx does."""
@@ -260,6 +267,7 @@ class GraphStorage(nx.MultiDiGraph):
     def _retype(self, node: Node, op: str) -> None:
         """Give a node another op type; the caller sees to all that follows from that."""
         self._discount(node.op)
+        self._removals += 1
         node.op = op
         self._op_counts[op] = self._op_counts.get(op, 0) + 1
 
@@ -293,6 +301,7 @@ class GraphStorage(nx.MultiDiGraph):
             del self._pred[dst][src]
         self._sources.pop(dst, None)
         self._num_edges -= 1
+        self._removals += 1
 
     def _forget_all(self) -> None:
         """Let go of every node and edge."""

@@ -11,9 +11,12 @@ from tfjit.passes.ir.run_spec import RunSpec
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.ir.pass_manager import PassManager, PipelineItem
 
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
+LOOP_PROGRAM: Final = "loop program"
+"""Part of the path of bodies that are copied to become one kernel with their loop."""
 
 
 Pass = Callable[["DataflowGraph", "PassContext"], None]
@@ -91,8 +94,8 @@ class PassOptions:
     fail_on_errors: bool = False
     optimize: bool = True
     disabled: frozenset[str] = frozenset()
-    passes: tuple[Pass, ...] | None = None
-    partition_passes: tuple[Pass, ...] | None = None
+    passes: tuple[PipelineItem | Pass | str, ...] | None = None
+    partition_passes: tuple[PipelineItem | Pass | str, ...] | None = None
     verify: bool | None = None
     dump_dir: str = ""
 
@@ -104,13 +107,14 @@ class PassOptions:
 
 @dataclass(slots=True)
 class PassContext:
-    """Handed to every pass of one plan.
+    """Everything a pass is told besides the graph.
 
     messages: (pass, node, text) of everything logged; `current` is the pass that runs now.
-    values: the known value of a tensor (node, slot), as far as shape inference found one that is no Const's.
-    handles: the shape of the variable behind a resource tensor, as far as shape inference knows it.
-    lists: what it knows of tensor lists (passes/analysis/list_shapes.py).
-    scratch: whatever a pass keeps for a later one, under its own name.
+    values: the known value of a tensor (node, slot), as far as shape inference found one that is no
+    Const's. handles: the shape of the variable behind a resource tensor. lists: facts of tensor
+    lists (passes/analysis/list_shapes.py).
+    where: the path of the body that the graph is, "" for the plan's own graph.
+    inferred_bodies, bodies_in_progress: results and calls of shape inference inside functions.
     """
 
     spec: RunSpec = field(default_factory=RunSpec)
@@ -120,8 +124,54 @@ class PassContext:
     values: dict[tuple[str, int], Any] = field(default_factory=dict)
     handles: dict[tuple[str, int], Any] = field(default_factory=dict)
     lists: dict[tuple[str, int], Any] = field(default_factory=dict)
-    scratch: dict[str, Any] = field(default_factory=dict)
+    where: str = ""
+    inferred_bodies: dict[Any, Any] = field(default_factory=dict)
+    bodies_in_progress: set[Any] = field(default_factory=set)
+    _valid: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    _manager: PassManager | None = None
 
     def log(self, name: str, reason: str) -> None:
-        """Note what the running pass did to a node, or why it left it: "stays: it has 2 consumers"."""
+        """Note a change to a node, or why the node was left alone: "stays: it has 2 consumers"."""
         self.messages.append((self.current, name, reason))
+
+    # ---- running passes
+
+    @property
+    def manager(self) -> PassManager:
+        """Return the manager that runs the passes of the plan."""
+        if self._manager is None:
+            from tfjit.passes.ir.pass_manager import PassManager
+
+            self._manager = PassManager(self)
+        return self._manager
+
+    def child(self, where: str) -> PassContext:
+        """Return the context of a body, whose passes are run by the same manager."""
+        path = f"{self.where}/{where}" if self.where else where
+        return PassContext(options=self.options, where=path, _manager=self.manager)
+
+    def run(self, graph: DataflowGraph, *names: str) -> None:
+        """Run registered passes, or named pipelines, for the pass that is running."""
+        for name in names:
+            self.manager.run_named(name, graph, self, self.where)
+
+    # ---- analyses
+
+    def validate(self, analysis: str, graph: DataflowGraph, *, complete: bool) -> None:
+        """Note that an analysis has been computed.
+
+        complete: it left nothing open, so it stays valid while passes that preserve it change the
+        graph. An incomplete one is valid until the graph changes.
+        """
+        self._valid[analysis] = None if complete else (id(graph), graph.changes)
+
+    def invalidate(self, analysis: str) -> None:
+        """Note that an analysis has to be computed anew."""
+        self._valid.pop(analysis, None)
+
+    def is_valid(self, analysis: str, graph: DataflowGraph) -> bool:
+        """Return whether an analysis still holds for a graph."""
+        if analysis not in self._valid:
+            return False
+        state = self._valid[analysis]
+        return state is None or state == (id(graph), graph.changes)

@@ -9,7 +9,7 @@ import numpy as np
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible, merge
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.op_traits import constant_value
+from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.pass_context import PassContext
@@ -81,25 +81,18 @@ def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     return f"dropped for '{src}'" if slot == 0 else f"dropped for '{src}:{slot}'"
 
 
-def add_constant(graph: DataflowGraph, ctx: PassContext, like: Node, what: str, value: np.ndarray) -> Node:
-    """A new Const "<node>/<what>/_<n>" beside a node, with its device and origin. The value is frozen.
+def insert_constant(graph: DataflowGraph, like: Node, value: np.ndarray, role: str = "constant") -> tuple[str, int]:
+    """Add a Const "<node>/<role>" beside a node and return its output.
 
-    In a graph with control flow it waits for the node's first input: so it is in the same loop or branch.
+    The Const has the node's device and origin; its value is frozen. In a graph with v1 control flow
+    it waits for the node's first input, and so is in the same loop or branch.
     """
-    return _const(graph, like, what, value, graph.inputs(like.name)[0][0] if ctx.scratch.get("control_flow") else SOURCE)
-
-
-def new_constant(graph: DataflowGraph, like: Node, value: np.ndarray) -> tuple[str, int]:
-    """The output of such a Const in a graph without v1 control flow. The value is frozen."""
-    return _const(graph, like, "constant", value, SOURCE).name, 0
-
-
-def _const(graph: DataflowGraph, like: Node, what: str, value: np.ndarray, after: str) -> Node:
     value = np.ascontiguousarray(value).reshape(value.shape)
     if value.flags.writeable:
         value.setflags(write=False)
     attrs = {"dtype": as_dtype(value.dtype), "value": value}
-    made = graph.add_node_op(graph.new_name(f"{like.name}/{what}"), "Const", (), attrs, like=like)
+    made = graph.add_node_op(graph.new_name(f"{like.name}/{role}"), "Const", (), attrs, like=like)
     made.output_shapes = (value.shape,)
-    graph.add_control_edge(after, made.name)
-    return made
+    inputs = () if graph.op_types.isdisjoint(CONTROL_FLOW) else graph.inputs(like.name)
+    graph.add_control_edge(inputs[0][0] if inputs else SOURCE, made.name)
+    return made.name, 0

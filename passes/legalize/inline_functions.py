@@ -11,7 +11,6 @@ from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.device_spec import merge_names
 from tfjit.framework.types.tensors import truth
-from tfjit.passes.canonicalize.prune import prune
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import (
     CALLS,
@@ -110,7 +109,7 @@ class _Inliner:
                 if _may_name_functions(graph.node(made)):
                     stacks[made] = stack
                     work.append(made)
-        prune(graph, self.ctx)
+        self.ctx.run(graph, "prune")
         for name in left:
             if name in graph:
                 self.adopt(graph.node(name), stacks.get(name, whole))
@@ -282,7 +281,6 @@ class _Inliner:
 
     def splice(self, graph: DataflowGraph, call: Node, ref: FuncRef, inputs: list[tuple[str, int]], prefix: str) -> list[str]:
         """Put a body in the place of a node; returns the names of the new nodes."""
-        self.ctx.scratch.pop("infer_shapes", None)  # an inference that was complete did not know them
         body = self.library.body(ref)
         if len(inputs) != len(body.inputs) or len(call.output_dtypes) != len(body.outputs):
             raise _misfit(call, body, f"{len(inputs)} arguments and {len(call.output_dtypes)} results")

@@ -12,7 +12,7 @@ from tfjit.passes.analysis.region_tree import Scope, is_structured
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import new_constant
+from tfjit.passes.ir.rewriter import insert_constant
 
 _UNDERSTOOD: Final = frozenset({"TensorArrayScatterV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"})
 
@@ -123,7 +123,7 @@ class _Gradient:
                 raise _Stays(f"'{name}' uses its flow")
         for loop, m in takers.values():
             self._expect_no_other_use(loop, m, {read.name for _, read in reads})
-        whole = new_constant(graph, scatter, np.array(-1, np.int32))
+        whole = insert_constant(graph, scatter, np.array(-1, np.int32))
         graph.change_op(scatter.name, "TensorListFromTensor", [inputs[2], whole], {"element_dtype": self.dtype}).output_shapes = ((),)
         for loop, m in takers.values():
             _carry(self.top, loop, m, (scatter.name, 0))
@@ -132,7 +132,7 @@ class _Gradient:
             body = read_loop_.body.graph
             _, index, flow = body.inputs(read.name)
             attrs = {"element_dtype": self.dtype}
-            body.change_op(read.name, "TensorListGetItem", [flow, index, new_constant(body, read, np.array(-1, np.int32))], attrs)
+            body.change_op(read.name, "TensorListGetItem", [flow, index, insert_constant(body, read, np.array(-1, np.int32))], attrs)
         self._drop_handles()
 
     # ---- written in a loop, taken out whole
@@ -164,8 +164,8 @@ class _Gradient:
         if taken != [(total.name, 1 - sums[0][1])] or [user for user, _ in _users(body, total.name)] != [results[m].name]:
             raise _Stays(f"the flow of '{write.name}' is used")
         # nothing is changed before this
-        unknown = new_constant(graph, self.array, np.array(-1, np.int32))
-        length = new_constant(graph, self.array, np.array(int(size), np.int32))
+        unknown = insert_constant(graph, self.array, np.array(-1, np.int32))
+        length = insert_constant(graph, self.array, np.array(int(size), np.int32))
         name = graph.new_name(f"{self.array.name}/gradient")
         made = graph.add_node_op(name, "TensorListReserve", [unknown, length], {"element_dtype": self.dtype}, like=self.array)
         made.output_shapes = ((),)
@@ -178,7 +178,7 @@ class _Gradient:
         dims = None if shape is None else shape.dims_tuple
         asked = np.array(-1, np.int32) if dims is None else np.array([-1 if d is None else d for d in dims], np.int32)
         attrs = {"element_dtype": self.dtype, "num_elements": int(size)}
-        graph.change_op(gather.name, "TensorListStack", [(loop.name, m), new_constant(graph, gather, asked)], attrs)
+        graph.change_op(gather.name, "TensorListStack", [(loop.name, m), insert_constant(graph, gather, asked)], attrs)
         self._drop_handles()
 
     # ---- common

@@ -11,15 +11,12 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
 from tfjit.passes.analysis.region_tree import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
-from tfjit.passes.analysis.shape_inference import infer_shapes
-from tfjit.passes.canonicalize.canonicalize import simplify
-from tfjit.passes.canonicalize.fold_constants import fold_constants
-from tfjit.passes.control_flow.prune_captures import trim_loops
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
+from tfjit.passes.ir.pass_registry import SHAPES
+from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 
 _ROUNDS: Final = 4  # each may make element shapes known that the next one needs
 
@@ -73,17 +70,14 @@ def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
         if not _Round(graph, ctx).run():
             break
         changed = True
-        ctx.scratch.pop("infer_shapes", None)
-        infer_shapes(graph, ctx)
+        ctx.invalidate(SHAPES)
+        ctx.run(graph, "infer_shapes")
     if changed:
-        simplify(graph, ctx)
-        fold_constants(graph, ctx)
-        infer_shapes(graph, ctx)
+        ctx.run(graph, "simplify", "fold_constants", "infer_shapes")
         top = open_scopes(graph, ctx)
-        fold_scopes(top)  # what is only asked for its shape is not needed then
+        fold_scopes(top)  # values that only their shape is asked of are not needed then
         close_scopes(top)
-        trim_loops(graph, ctx)
-        infer_shapes(graph, ctx)
+        ctx.run(graph, "trim_loops", "infer_shapes")
 
 
 def _has_lists(graph: DataflowGraph) -> bool:
@@ -390,7 +384,7 @@ class _Round:
             if plan is not None:
                 scope.changed = True
                 plan()
-                self.ctx.scratch.pop("infer_shapes", None)
+                self.ctx.invalidate(SHAPES)
         if scope.changed:
             graph.forget_order()
 
@@ -448,8 +442,8 @@ class _Round:
             made = graph.change_op(name, new, [inputs[k] for k in lists[op]], attrs)
             made.output_shapes = (dense.shape if new == "_SetRow" else dense.shape[1:],)
         elif op == "TensorListReserve":
-            dims = new_constant(graph, node, np.array(dense.shape, np.int32))
-            zero = new_constant(graph, node, np.zeros((), dense.dtype.as_numpy_dtype))
+            dims = insert_constant(graph, node, np.array(dense.shape, np.int32))
+            zero = insert_constant(graph, node, np.zeros((), dense.dtype.as_numpy_dtype))
             self._shaped(graph.change_op(name, "Fill", [dims, zero], {"T": dense.dtype}), dense)
         elif op in ("TensorListLength", "TensorArraySizeV3"):
             value = np.array(dense.shape[0], np.int32)
@@ -460,8 +454,8 @@ class _Round:
             self._shaped(graph.change_op(name, "Identity", [inputs[source]], {"T": dense.dtype}), dense)
 
     def _zeros(self, graph: DataflowGraph, name: str, dense: _Dense, like: Node) -> str:
-        dims = new_constant(graph, like, np.array(dense.shape, np.int32))
-        zero = new_constant(graph, like, np.zeros((), dense.dtype.as_numpy_dtype))
+        dims = insert_constant(graph, like, np.array(dense.shape, np.int32))
+        zero = insert_constant(graph, like, np.zeros((), dense.dtype.as_numpy_dtype))
         made = graph.add_node_op(name, "Fill", [dims, zero], {"T": dense.dtype}, like=like)
         made.output_shapes = (dense.shape,)
         return made.name

@@ -11,13 +11,11 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.passes.analysis.induction_variables import Counter, Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, fold_scopes, is_structured, open_scopes
-from tfjit.passes.analysis.shape_inference import infer_shapes
-from tfjit.passes.canonicalize.control_dependencies import drop_control_edges
-from tfjit.passes.control_flow.prune_captures import trim_loops
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import new_constant, tensor_shape
+from tfjit.passes.ir.pass_registry import SHAPES
+from tfjit.passes.ir.rewriter import insert_constant, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import array_gradients
 from tfjit.passes.loops.stacks_to_lists import stacks_to_lists
 
@@ -75,16 +73,14 @@ def _drop_control_edges(top: Scope) -> None:
         for node in list(scope.graph.op_nodes()):
             if node.op == "ControlTrigger" and scope is not top:  # it stands for who is dead, and nobody is in a body
                 scope.graph.change_op(node.name, "NoOp", [], {})
-        drop_control_edges(scope.graph, scope.ctx)
+        scope.ctx.run(scope.graph, "drop_control_edges")
         scope.changed = True
 
 
 def _finish(top: Scope, ctx: PassContext) -> None:
     close_scopes(top)
-    graph = top.graph
-    trim_loops(graph, ctx)
-    ctx.scratch.pop("infer_shapes", None)
-    infer_shapes(graph, ctx)
+    ctx.invalidate(SHAPES)
+    ctx.run(top.graph, "trim_loops", "infer_shapes")
 
 
 @dataclass(slots=True)
@@ -136,7 +132,7 @@ class _Level:
                 if self.graph.node(loop.name).is_stateful:
                     for consumer, _ in self.graph.consumers(loop.name, k):  # it may mean to wait for the loop's effects
                         self.graph.add_control_edge(loop.name, consumer)
-                self.graph.redirect_output(loop.name, k, *new_constant(self.graph, self.graph.node(loop.name), np.array(number)))
+                self.graph.redirect_output(loop.name, k, *insert_constant(self.graph, self.graph.node(loop.name), np.array(number)))
                 self.scope.changed = True
 
     # ---- what is there
@@ -209,7 +205,7 @@ class _Level:
         node = body.graph.node(filled.value[0])
         if constant is not None and constant.dtype != object:
             for emptier, m, pop in filled.emptiers:
-                self._straight(emptier, m, pop, new_constant(emptier.body.graph, pop, np.array(constant)))
+                self._straight(emptier, m, pop, insert_constant(emptier.body.graph, pop, np.array(constant)))
             self.ctx.log(filled.made.name, "of a constant")
         elif k is not None and k in loop.unchanged:
             for emptier, m, pop in filled.emptiers:
@@ -275,7 +271,7 @@ class _Level:
         loop, push, made = filled.loop, filled.push, filled.made
         graph, dtype = loop.body.graph, push.attrs["element_dtype"]
         shape, _ = self.graph.inputs(made.name)
-        length = new_constant(self.graph, made, np.array(loop.trips, np.int32))
+        length = insert_constant(self.graph, made, np.array(loop.trips, np.int32))
         self.graph.change_op(made.name, "TensorListReserve", [shape, length], {"element_dtype": dtype})
         before, value = graph.inputs(push.name)
         position = self._position(loop)
@@ -317,8 +313,8 @@ class _Level:
                 found = self._scaled(loop.body, arg, number, start - step * counter.step * counter.start, step * counter.step)
             else:
                 if counter.start:
-                    number = _node(graph, arg, "Sub", [number, new_constant(graph, arg, np.array(counter.start, np.int32))])
-                number = _node(graph, arg, "FloorDiv", [number, new_constant(graph, arg, np.array(counter.step, np.int32))])
+                    number = _node(graph, arg, "Sub", [number, insert_constant(graph, arg, np.array(counter.start, np.int32))])
+                number = _node(graph, arg, "FloorDiv", [number, insert_constant(graph, arg, np.array(counter.step, np.int32))])
                 found = self._scaled(loop.body, arg, number, start, step)
             self.numbers[key] = found
         return found
@@ -327,10 +323,10 @@ class _Level:
         """start + step * number, of int32."""
         graph = body.graph
         if abs(step) != 1:
-            number = _node(graph, like, "Mul", [number, new_constant(graph, like, np.array(step, np.int32))])
+            number = _node(graph, like, "Mul", [number, insert_constant(graph, like, np.array(step, np.int32))])
         if step == -1:
-            return _node(graph, like, "Sub", [new_constant(graph, like, np.array(start, np.int32)), number])
-        return _node(graph, like, "AddV2", [number, new_constant(graph, like, np.array(start, np.int32))]) if start else number
+            return _node(graph, like, "Sub", [insert_constant(graph, like, np.array(start, np.int32)), number])
+        return _node(graph, like, "AddV2", [number, insert_constant(graph, like, np.array(start, np.int32))]) if start else number
 
     # ---- variables
 

@@ -11,12 +11,11 @@ import numpy as np
 from tfjit.framework.types import dtypes as d
 from tfjit.passes.analysis.induction_variables import Loop, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, is_structured, open_scopes
-from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
+from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 
 Tensor = tuple[str, int]
 
@@ -42,8 +41,6 @@ def size_slices(graph: DataflowGraph, ctx: PassContext) -> None:
     if any(scope.changed for scope in top.all()):
         close_scopes(top)
         top.graph.tie_ends()
-        ctx.scratch.pop("infer_shapes", None)
-        infer_shapes(graph, ctx)
 
 
 def _has_candidates(graph: DataflowGraph) -> bool:
@@ -203,12 +200,12 @@ class _Sizer:
     ) -> None:
         graph = scope.graph
         index = next(graph.node(p[0]).output_dtypes[p[1]] for p in places if not isinstance(p, int))
-        scalars = [p if isinstance(p, tuple) else new_constant(graph, node, np.array(p, index.as_numpy_dtype)) for p in places]
+        scalars = [p if isinstance(p, tuple) else insert_constant(graph, node, np.array(p, index.as_numpy_dtype)) for p in places]
         begin = graph.add_node_op(
             graph.new_name(f"{node.name}/begin"), "Pack", scalars, {"T": index, "N": len(scalars), "axis": 0}, like=node
         )
         begin.output_shapes = ((len(scalars),),)
-        size = new_constant(graph, node, np.array(sizes, index.as_numpy_dtype))
+        size = insert_constant(graph, node, np.array(sizes, index.as_numpy_dtype))
         attrs = {"T": node.attrs["T"], "Index": index}
         scope.changed = True
         if len(out) == len(sizes):
@@ -216,7 +213,7 @@ class _Sizer:
             return
         made = graph.add_node_op(graph.new_name(f"{node.name}/slice"), "Slice", [x, (begin.name, 0), size], attrs, like=node)
         made.output_shapes = (tuple(sizes),)
-        final = new_constant(graph, node, np.array(out, np.int32))
+        final = insert_constant(graph, node, np.array(out, np.int32))
         graph.change_op(node.name, "Reshape", [(made.name, 0), final], {"T": node.attrs["T"], "Tshape": d.int32})
         node.output_shapes = (tuple(out),)
 

@@ -15,10 +15,10 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.kernels.ir.loop_program import CASE, ELEMENT, FILL, IF, REDUCTIONS, SET_ELEMENT, WHILE, Block, LoopProgram, Step, block_reads
 from tfjit.kernels.registry import TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import Given
-from tfjit.passes.control_flow.specialize_regions import BODY_PASSES, specialized_body
+from tfjit.passes.control_flow.specialize_regions import specialized_body
 from tfjit.passes.ir.function_library import CALLS, CASES, IFS, SCALAR_PREDICATE, WHILES, Function, indexed, passed_through
 from tfjit.passes.ir.op_traits import constant_value
-from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.pass_context import LOOP_PROGRAM, PassContext
 
 if TYPE_CHECKING:
     from tfjit.framework.op_defs.attrs import FuncRef
@@ -400,7 +400,7 @@ class LoopBuilder:
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
         given = [Given(x.shape) for x in args]
-        return specialized_body(function, given, constants, BODY_PASSES, PassContext(options=self.ctx.options)), function
+        return specialized_body(function, given, constants, "body", self.ctx.child(f"{LOOP_PROGRAM}/{function.name}")), function
 
     def _known(self, operand: Operand) -> np.ndarray | None:
         if operand.packed:

@@ -8,7 +8,6 @@ from tfjit.framework.errors import OpError
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.cpu.loop_program.builder import program_call
 from tfjit.kernels.registry import Unsupported
-from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.loops.loop_program_builder import BuiltLoop, LoopBuilder, Outer
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.pass_registry import SHAPES
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -48,8 +48,8 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log(name, f"is one kernel: {built.program.explain().splitlines()[0]}")
     if made:
         graph.tie_ends()
-        ctx.scratch.pop("infer_shapes", None)
-        infer_shapes(graph, ctx)  # behind a loop of known shapes more is known
+        ctx.invalidate(SHAPES)
+        ctx.run(graph, "infer_shapes")  # behind a loop of known shapes more is known
 
 
 def _replace(graph: DataflowGraph, node: Node, built: BuiltLoop) -> None:

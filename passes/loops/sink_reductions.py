@@ -9,13 +9,11 @@ import numpy as np
 
 from tfjit.passes.analysis.induction_variables import Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, open_scopes
-from tfjit.passes.analysis.shape_inference import infer_shapes
-from tfjit.passes.control_flow.prune_captures import trim_loops
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import is_static, new_constant, tensor_shape
+from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_shape
 from tfjit.passes.loops.arrays_to_lists import counts
 
 _ENOUGH_ROWS: Final = 256  # a product that sums over so many rows in one iteration is as fast there
@@ -56,9 +54,7 @@ def loop_sums(graph: DataflowGraph, ctx: PassContext) -> None:
     if not changed:
         return
     close_scopes(top)
-    trim_loops(graph, ctx)
-    ctx.scratch.pop("infer_shapes", None)
-    infer_shapes(graph, ctx)
+    ctx.run(graph, "trim_loops")
 
 
 def graph_loops(scope: Scope) -> list[str]:
@@ -221,8 +217,8 @@ class _Sums:
         if int(np.prod(shape)) * dtype.size > _MAX_BYTES:
             raise _Stays(f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep")
         k, node = found.number, graph.node(loop.name)
-        dims = new_constant(graph, node, np.array(shape, np.int32))
-        zero = new_constant(graph, node, np.zeros((), dtype.as_numpy_dtype))
+        dims = insert_constant(graph, node, np.array(shape, np.int32))
+        zero = insert_constant(graph, node, np.zeros((), dtype.as_numpy_dtype))
         start = graph.add_node_op(graph.new_name(f"{found.term.name}/rows"), "Fill", [dims, zero], {"T": dtype}, like=node)
         start.output_shapes = (shape,)
         arg = indexed(body, "_Arg")[k]
@@ -246,7 +242,7 @@ class _Sums:
 
     def _flat(self, found: _Sum, array: Tensor, shape: tuple[int, ...]) -> Tensor:
         graph = self.scope.graph
-        dims = new_constant(graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32))
+        dims = insert_constant(graph, graph.node(self.loop.name), np.array([shape[0] * shape[1], shape[2]], np.int32))
         name = graph.new_name(f"{found.term.name}/flat")
         made = graph.add_node_op(name, "Reshape", [array, dims], {}, like=graph.node(self.loop.name))
         made.output_shapes = ((shape[0] * shape[1], shape[2]),)

@@ -9,7 +9,7 @@ from tfjit.passes.analysis.region_tree import Scope
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import new_constant
+from tfjit.passes.ir.rewriter import insert_constant
 from tfjit.passes.ir.subgraph import ancestors
 
 
@@ -55,7 +55,7 @@ class _Stack:
         (filler, into, push), (emptier, out_of, pop) = pushes[0], pops[0]
         if filler not in ancestors(graph, [emptier]):
             raise _Stays(f"'{emptier}' may run before '{filler}'")
-        shape = new_constant(graph, node, np.array(-1, np.int32))
+        shape = insert_constant(graph, node, np.array(-1, np.int32))
         graph.change_op(node.name, "EmptyTensorList", [shape, graph.inputs(node.name)[0]], {"element_dtype": dtype})
         variant = graph.node(node.name).output_dtypes[0]
         for name, k in ((filler, into), (emptier, out_of)):
@@ -115,7 +115,7 @@ class _Stack:
         handle = graph.inputs(pop.name)[0]
         shapes = pop.output_shapes
         attrs = {"element_dtype": pop.attrs["elem_type"]}
-        graph.change_op(pop.name, "TensorListPopBack", [handle, new_constant(graph, pop, np.array(-1, np.int32))], attrs)
+        graph.change_op(pop.name, "TensorListPopBack", [handle, insert_constant(graph, pop, np.array(-1, np.int32))], attrs)
         pop.output_shapes = ((), shapes[0])
         graph.redirect_output(pop.name, 0, pop.name, 1)
         _give_back(body, k, pop)

@@ -37,7 +37,7 @@ def optimized(graph: Any, feeds: dict[str, Any], fetches: list[str]) -> tuple[Da
     working = DataflowGraph.from_graph_def(graph.as_graph_def())
     types = {name: (d.as_dtype(np.asarray(value).dtype), np.shape(value)) for name, value in feeds.items()}
     (part,), report = build(working, RunSpec(tuple(feeds), tuple(fetches), (), types), PassOptions(verify=True))
-    (said,) = (entry.messages for entry in report.passes if entry.name == "compile_loops")
+    (said,) = (entry.messages for entry in report.passes if entry.name == "compile_loops" and not entry.depth)
     return part.graph, [text for _, text in said]
 
 

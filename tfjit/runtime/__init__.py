@@ -1,4 +1,4 @@
-"""Define the interface between clients and sessions, and pick the session of a target.
+"""Define the interface of sessions, and pick the session of a target.
 
 In: SessionOptions. Out: a BackendSession. Not in here: execution.
 """

@@ -1,4 +1,6 @@
-"""Compute ops in NumPy, one module an op family; importing the room registers all of them.
+"""Compute ops in NumPy, one module an op family.
+
+Importing the room registers all of them.
 
 In: a NodeSpec and the input arrays. Out: the output arrays. They serve first runs, constant folding
 and tests. Not in here: Numba, generated text.

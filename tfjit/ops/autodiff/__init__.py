@@ -1,4 +1,4 @@
-"""Build gradients: backpropagation over a graph, and a rule for each op type.
+"""Build gradients: backpropagation, and a rule for each op type.
 
 In: ys and xs of a graph. Out: gradient tensors. Not in here: numeric differentiation.
 """

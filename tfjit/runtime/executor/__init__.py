@@ -1,4 +1,4 @@
-"""Run graphs of unknown shapes node by node: pending counts, frames, dead tensors.
+"""Run graphs of unknown shapes node by node, with frames and dead tensors.
 
 In: partitions. Out: fetched values. Not in here: fused steps.
 """

@@ -1,4 +1,4 @@
-"""Keep a runnable plan for each signature and its variants for feed shapes.
+"""Keep a runnable plan for each signature, in variants by feed shapes.
 
 In: a signature, fed values. Out: fetched values. Not in here: sessions: plans ask a PlanHost.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import threading
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.plan_cache_budget import VariantBudget
-    from tfjit.runtime.resources.variables_and_resources import Variable
+    from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
+    from tfjit.runtime.step.arena import ArenaPool
     from tfjit.runtime.step.step import StepEnvironment
+
+
+JitMode = Literal["off", "lazy", "eager"]
+"""When plans are compiled: never, behind the first runs, or before the first result."""
 
 
 class PlanHost(Protocol):
@@ -28,7 +33,8 @@ class PlanHost(Protocol):
 
     config: the session's ConfigProto, or None. graph: the whole placed graph, None before it is
     created and after the session is destroyed; hold `graph_lock` while reading or changing it.
-    jit: "off", "lazy" or "eager". straight_line: static partitions run as steps.
+    straight_line: static partitions run as steps. observer: measures steps, None where nothing is
+    left to measure.
     """
 
     config: Any
@@ -38,9 +44,12 @@ class PlanHost(Protocol):
     graph: DataflowGraph | None
     graph_lock: threading.RLock
     closed: bool
-    jit: str
+    jit: JitMode
     straight_line: bool
     budget: VariantBudget
+    arenas: ArenaPool
+    state: SessionState
+    observer: Any
 
     @property
     def split_threads(self) -> int:

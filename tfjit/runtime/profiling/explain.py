@@ -222,11 +222,16 @@ def _measured_lines(nodes: Sequence[ServedNode], measured: Measured) -> list[str
 
 
 def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
-    """(pass, what it said, nodes it said it of), once for each text."""
+    """Return (pass, text, nodes it was said of), once for each text."""
+    from tfjit.passes.ir.pass_context import LOOP_PROGRAM
+
     found: dict[tuple[str, str], list[str]] = {}
     for entry in report.passes:
+        if LOOP_PROGRAM in entry.where:
+            continue  # a trial on a copy, whose outcome the pass itself says
+        inside = f"{entry.where}/" if entry.depth and "/device:" not in entry.where else ""
         for node, text in entry.messages:
-            found.setdefault((entry.name, text), []).append(node)
+            found.setdefault((entry.name, text), []).append(f"{inside}{node}")
     return [(name, text, nodes) for (name, text), nodes in found.items()]
 
 

@@ -16,34 +16,31 @@ _OFF: Final = 2
 _ON: Final = frozenset({1, 3})  # ON, AGGRESSIVE
 _ONE_ITERATION: Final = 1
 
-# TensorFlow's name of an optimizer -> the passes that do its work here; none where nothing needs doing or tfjit has no such rewrite
-OPTIMIZERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "arithmetic": ("simplify",),
-    "auto_mixed_precision": (),
-    "auto_mixed_precision_cpu": (),
-    "auto_mixed_precision_mkl": (),
-    "auto_mixed_precision_onednn_bfloat16": (),
-    "autoparallel": (),
-    "common_subgraph_elimination": ("eliminate_common_subexpressions",),
-    "constfold": ("fold_constants",),
-    "debug_stripper": ("strip_debug",),
-    "dependency": ("drop_control_edges",),
-    "function": (),
-    "implementation_selector": (),
-    "layout": (),
-    "loop": (
-        *("functionalize", "trim_bodies", "size_slices", "accumulators", "dense_lists", "loop_sums"),
-        *("compile_loops", "specialize_bodies"),
-    ),
-    "memory": (),
-    "pin_to_host": (),
-    "pruning": (),
-    "remap": ("fuse",),
-    "scoped_allocator": (),
-    "shape": (),
-}
-# Optional passes that stand for no optimizer of TensorFlow's; TFJIT_DISABLE alone leaves them out.
-UNGROUPED: Final = frozenset({"replicate_constants"})
+# TensorFlow's names of its optimizers; a pass names the one whose work it does as its group
+OPTIMIZERS: Final = frozenset(
+    {
+        "arithmetic",
+        "auto_mixed_precision",
+        "auto_mixed_precision_cpu",
+        "auto_mixed_precision_mkl",
+        "auto_mixed_precision_onednn_bfloat16",
+        "autoparallel",
+        "common_subgraph_elimination",
+        "constfold",
+        "debug_stripper",
+        "dependency",
+        "function",
+        "implementation_selector",
+        "layout",
+        "loop",
+        "memory",
+        "pin_to_host",
+        "pruning",
+        "remap",
+        "scoped_allocator",
+        "shape",
+    }
+)
 # RewriterConfig's toggle -> the optimizer it turns off
 TOGGLES: Final[Mapping[str, str]] = {
     "arithmetic_optimization": "arithmetic",
@@ -98,6 +95,8 @@ def check_names(rewriter: Any) -> None:
 
 def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[str]:
     """The optional passes that these GraphOptions leave out. optional: the names of all of them."""
+    from tfjit.passes.ir.pass_registry import passes_of_group
+
     optimizer, rewriter = graph_options.optimizer_options, graph_options.rewrite_options
     disabled: set[str] = set()
     if optimizer.opt_level < 0:  # L0 leaves out all but what is asked for by name
@@ -109,12 +108,12 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
         disabled |= optional - kept
     for toggle, name in TOGGLES.items():
         if getattr(rewriter, toggle) == _OFF:
-            disabled.update(OPTIMIZERS[name])
+            disabled.update(passes_of_group(name))
     if rewriter.optimizers:
         wanted: set[str] = set()
         for name in rewriter.optimizers:
-            wanted.update(OPTIMIZERS.get(name, ()))
-        replaced = {pass_ for passes in OPTIMIZERS.values() for pass_ in passes}
+            wanted.update(passes_of_group(name))
+        replaced = {pass_ for group in OPTIMIZERS for pass_ in passes_of_group(group)}
         disabled |= replaced - wanted
         disabled -= wanted - _turned_off(rewriter)
     if rewriter.disable_meta_optimizer:
@@ -123,7 +122,10 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
 
 
 def _turned_off(rewriter: Any) -> set[str]:
-    return {pass_ for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF for pass_ in OPTIMIZERS[name]}
+    from tfjit.passes.ir.pass_registry import passes_of_group
+
+    off = [name for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF]
+    return {pass_ for name in off for pass_ in passes_of_group(name)}
 
 
 def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:

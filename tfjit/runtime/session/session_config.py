@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors, settings
 from tfjit.framework.types import device_spec
 from tfjit.runtime.host.thread_counts import SINGLE_THREADED, cores
+from tfjit.runtime.plan.host import JitMode
 from tfjit.runtime.session import rewriter_config
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.pass_context import HasKernel, PassOptions
     from tfjit.runtime.host.device import DeviceManager
 
-JitMode = Literal["off", "lazy", "eager"]
 
 EXECUTORS: Final = ("DEFAULT", "", SINGLE_THREADED)
 
@@ -97,7 +97,7 @@ def make_pass_options(
 ) -> PassOptions:
     """How the passes build this session's plans."""
     from tfjit.passes.ir.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
-    from tfjit.passes.pipeline import OPTIMIZATIONS
+    from tfjit.passes.ir.pass_registry import OPTIMIZATIONS
 
     infos = tuple(DeviceInfo(d.name, d.device_type, 1) for d in devices.devices)
     if config is None:

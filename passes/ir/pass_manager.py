@@ -1,0 +1,267 @@
+"""The one runner of passes: chooses, times, verifies, logs, dumps and reports each run of a pass."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tfjit.framework import settings
+from tfjit.framework.errors import InternalError, OpError
+from tfjit.passes.ir.pass_registry import PASSES, SHAPES, PassInfo
+from tfjit.passes.ir.text_format import print_graph
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.passes.ir.pass_context import Pass, PassContext
+
+log: Final = logging.getLogger("tfjit.passes")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A place of a pipeline: the pass that runs there, and the reason for its place."""
+
+    name: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixpoint:
+    """Steps that run again until they change nothing, `limit` times at most."""
+
+    steps: tuple[Step, ...]
+    limit: int
+
+
+PipelineItem = Step | Fixpoint
+Pipeline = tuple[PipelineItem, ...]
+"""Items in the order in which they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one run of a pass did.
+
+    where: "" for the whole graph, a partition's device, or the path of a body such as
+    "while/body". depth: 0 for a run of the plan's own pipeline, else the number of passes that
+    it ran for. messages: (node, text).
+    """
+
+    name: str
+    elapsed_us: float
+    ops_before: int
+    ops_after: int
+    where: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class PipelineReport:
+    """The runs of passes for one plan, in the order they began. folder: of the plan's dumps."""
+
+    passes: list[PassReport] = field(default_factory=list)
+    folder: Path | None = None
+
+    @property
+    def elapsed_us(self) -> float:
+        """Return the time of all passes."""
+        return sum(entry.elapsed_us for entry in self.passes if entry.depth == 0)
+
+    def format(self, *, messages: bool = True) -> str:
+        """Return a table of the passes: time, op count before and after, and their messages.
+
+        A run over a body stands indented below the pass that asked for it.
+        """
+        lines = [f"{'pass':<40} {'ms':>9} {'ops':>7} {'after':>7}"]
+        for entry in self.passes:
+            where = entry.where.rpartition("/device:")[2]
+            name = f"{'  ' * entry.depth}{entry.name} {where}".rstrip()
+            lines.append(f"{name:<40} {entry.elapsed_us / 1000:9.3f} {entry.ops_before:7} {entry.ops_after:7}")
+            if messages:
+                lines += [f"    {node}: {text}" if node else f"    {text}" for node, text in entry.messages]
+        return "\n".join(lines) + "\n"
+
+
+class PassManager:
+    """Runs the passes of one plan, over its graph and over the bodies of loops and branches.
+
+    ctx: of the plan's own graph. pipelines: pipelines by name, which passes run over bodies; None
+    takes those of `tfjit.passes.pipeline`.
+    """
+
+    _plans: Final = itertools.count()
+
+    def __init__(self, ctx: PassContext, pipelines: Mapping[str, Pipeline] | None = None) -> None:
+        self._pipelines = pipelines
+        self.report = PipelineReport()
+        options = ctx.options
+        self.options = options
+        self.verify = options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
+        self.disabled = options.disabled | settings.names("TFJIT_DISABLE")
+        self.logs = settings.logs("passes")
+        folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
+        self.folder = self.report.folder = folder / f"plan_{next(self._plans):03}" if folder else None
+        self.dumped = 0
+        self.functions: dict[str, str] = {}  # function -> its text as it was last written
+        self.depth = 0
+        self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
+        self.small: bool | None = None  # whether the run's graph is too small to be optimised
+        self.until = time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        """Return the pipelines by name."""
+        if self._pipelines is None:
+            self._pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES
+        assert self._pipelines is not None
+        return self._pipelines
+
+    def run_pipeline(self, pipeline: Sequence[PipelineItem | Pass], graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
+        """Run the items of a pipeline over one graph, in order."""
+        for item in pipeline:
+            if not isinstance(item, Fixpoint):
+                self.run(item, graph, ctx, where)
+                continue
+            for _ in range(item.limit):
+                before = graph.changes
+                self.run_pipeline(item.steps, graph, ctx, where)
+                if graph.changes == before:
+                    break
+
+    def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
+        """Run a registered pass, or a pipeline of that name, for a pass that is running."""
+        self.depth += 1
+        current = ctx.current
+        try:
+            if name in PASSES:
+                self.run(Step(name), graph, ctx, where)
+            else:
+                self.run_pipeline(self.pipelines[name], graph, ctx, where)
+        finally:
+            self.depth -= 1
+            ctx.current = current
+
+    def leaves_out(self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str) -> bool:
+        """Return whether a pass is optional and not wanted."""
+        options = self.options
+        if name in self.disabled:
+            return info is None or not info.required
+        if info is None or not info.is_optimization:
+            return False
+        if self.small is None:
+            self.small = graph.num_op_nodes < options.min_nodes
+        return not options.optimize or self.small or (options.once and (name, where) in self.done) or time.perf_counter() > self.until
+
+    def run(self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
+        """Run one pass, unless it is optional and not wanted.
+
+        step: a Step, or a function of the user's own. Raises InternalError, naming the pass, for
+        one that fails or breaks the graph, and TensorFlow's errors where the user's graph is at fault.
+        """
+        name = step.name if isinstance(step, Step) else step.__name__
+        info = PASSES.get(name)
+        if self.leaves_out(info, name, graph, where):
+            ctx.log("", f"{name} left out")
+            return
+        self.done.add((name, where))
+        applies = info is None or info.when is None or info.when(graph)
+        if info is not None and applies:
+            for analysis in info.needs:
+                if not ctx.is_valid(analysis, graph):
+                    self.run(Step(ANALYSES[analysis]), graph, ctx, where)
+        ctx.current = name
+        place = len(self.report.passes)
+        self.report.passes.append(PassReport(name, 0.0, 0, 0, where))  # stands before the runs that it asks for
+        said = len(ctx.messages)
+        before, changes = graph.num_op_nodes, graph.changes
+        began = time.perf_counter()
+        try:
+            if applies:
+                function = info.function() if info is not None and isinstance(step, Step) else step
+                assert callable(function)
+                function(graph, ctx)
+        except InternalError as error:
+            raise InternalError(error.node_def, error.op, f"pass '{name}'{_at(where)}: {error.message}") from error
+        except OpError:
+            raise  # the user's graph is at fault, and the message says how
+        except Exception as error:
+            raise InternalError(None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}") from error
+        if graph.changes != changes and (info is None or SHAPES not in info.preserves):
+            ctx.invalidate(SHAPES)
+        self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[said:], place)
+        ctx.current = ""
+        self.check(name, graph, where)
+        if self.depth == 0 or graph.changes != changes:
+            self.dump(name, graph, where)
+
+    def note(
+        self,
+        name: str,
+        began: float,
+        before: int,
+        after: int,
+        where: str = "",
+        said: Sequence[tuple[str, str, str]] = (),
+        place: int | None = None,
+    ) -> None:
+        """Put a run of a pass into the report, and into the log when that is wanted."""
+        elapsed_us = (time.perf_counter() - began) * 1e6
+        messages = tuple((node, text) for of, node, text in said if of == name)
+        entry = PassReport(name, elapsed_us, before, after, where, messages, self.depth)
+        if place is None:
+            self.report.passes.append(entry)
+        else:
+            self.report.passes[place] = entry
+        if self.logs or log.isEnabledFor(logging.DEBUG):
+            settings.tell("passes", "%s%s: %.1f us, %d -> %d ops", name, _at(where), elapsed_us, before, after)
+            for node, text in messages:
+                settings.tell("passes", "%s: %s %s", name, node, text)
+
+    def check(self, name: str, graph: DataflowGraph, where: str = "") -> None:
+        """Verify the graph when that is wanted. Raises InternalError naming the pass."""
+        if not self.verify:
+            return
+        try:
+            graph.verify()
+        except InternalError as error:
+            raise InternalError(error.node_def, error.op, f"after pass '{name}'{_at(where)}: {error.message}") from error
+
+    def dump(self, name: str, graph: DataflowGraph, where: str = "") -> None:
+        """Write the graph's text to the next numbered file when that is wanted.
+
+        Functions of the graph's library that are new or changed stand in files beside it.
+        """
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place = where.rpartition("/device:")[2].replace(":", "_").replace("/", ".")
+        path = self.folder / f"{self.dumped:02}_{name}{'_' + place if place else ''}.txt"
+        path.write_text(print_graph(graph), encoding="utf-8")
+        self.dumped += 1
+        if self.depth:
+            return  # its bodies are dumped as they are run over
+        for ref in graph.functions.reachable(graph):
+            try:
+                text = print_graph(graph.functions.body(ref).graph)
+            except OpError as error:  # the run that needs the body says so
+                text = f"# {error.message}\n"
+            if self.functions.get(ref.name) != text:
+                self.functions[ref.name] = text
+                body = re.sub(r"[^\w.-]", "_", ref.name)
+                path.with_name(f"{path.stem}.body_{body}.txt").write_text(text, encoding="utf-8")
+
+
+ANALYSES: Final[Mapping[str, str]] = {SHAPES: "infer_shapes"}
+"""Analysis -> the pass that computes it."""
+
+
+def _at(where: str) -> str:
+    return f" in {where}" if where and "/device:" not in where else ""

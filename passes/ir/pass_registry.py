@@ -1,0 +1,142 @@
+"""Every pass of tfjit, declared once: its module, its group, when it runs, what it keeps valid."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.passes.ir.function_library import CASES, IFS, WHILES
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.passes.ir.pass_context import Pass
+
+SHAPES: Final = "shapes"
+"""The analysis that `infer_shapes` computes: output shapes, known values, variables' shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassInfo:
+    """The declaration of one pass.
+
+    name: of the function, and in TFJIT_DISABLE. home: its module below `tfjit.passes`.
+    group: the name of TensorFlow's optimizer that does the same work, "" for none.
+    required: a plan cannot do without it; neither TFJIT_DISABLE nor a config leaves it out.
+    at_l0: an optional pass that runs at OptimizerOptions L0 too.
+    when: op types of which the graph has to have one, None for every graph.
+    needs: analyses that have to be valid. preserves: analyses that stay valid where it changes
+    the graph.
+    """
+
+    name: str
+    home: str
+    group: str = ""
+    required: bool = False
+    at_l0: bool = False
+    when: Callable[[DataflowGraph], bool] | None = None
+    needs: tuple[str, ...] = ()
+    preserves: tuple[str, ...] = (SHAPES,)
+
+    @property
+    def is_optimization(self) -> bool:
+        """Return whether the pass is left out at L0."""
+        return not self.required and not self.at_l0
+
+    def function(self) -> Pass:
+        """Return the pass; its module is imported on the first call."""
+        return _function(self.home, self.name)
+
+
+@functools.cache
+def _function(home: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"tfjit.passes.{home}"), name)
+
+
+def _has_loops(graph: DataflowGraph) -> bool:
+    return not graph.op_types.isdisjoint(WHILES)
+
+
+def _has_regions(graph: DataflowGraph) -> bool:
+    return not graph.op_types.isdisjoint(WHILES | IFS | CASES)
+
+
+def _has_lists(graph: DataflowGraph) -> bool:
+    return _has_regions(graph) or any(op.startswith(("TensorList", "TensorArray")) for op in graph.op_types)
+
+
+PASSES: Final[dict[str, PassInfo]] = {
+    info.name: info
+    for info in (
+        PassInfo("lower_feeds", "legalize.lower_feeds", required=True),
+        PassInfo("prune", "canonicalize.prune", required=True),
+        PassInfo("inline_functions", "legalize.inline_functions", required=True, preserves=()),
+        PassInfo("place", "partitioning.place", required=True),
+        PassInfo("custom_kernels", "legalize.custom_kernels", required=True),
+        PassInfo("infer_shapes", "analysis.shape_inference", required=True),
+        PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
+        PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
+        PassInfo("functionalize", "control_flow.functionalize", "loop"),
+        PassInfo("trim_bodies", "control_flow.prune_captures", "loop"),
+        PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
+        PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),
+        PassInfo("drop_control_edges", "canonicalize.control_dependencies", "dependency"),
+        PassInfo("eliminate_common_subexpressions", "canonicalize.cse", "common_subgraph_elimination"),
+        PassInfo(
+            "size_slices",
+            "loops.induction_slices",
+            "loop",
+            when=_has_loops,
+            needs=(SHAPES,),
+            preserves=(),
+        ),
+        PassInfo(
+            "accumulators",
+            "loops.index_accumulators",
+            "loop",
+            when=_has_loops,
+            needs=(SHAPES,),
+            preserves=(),
+        ),
+        PassInfo(
+            "dense_lists",
+            "loops.densify_lists",
+            "loop",
+            when=_has_lists,
+            needs=(SHAPES,),
+            preserves=(),
+        ),
+        PassInfo(
+            "loop_sums",
+            "loops.sink_reductions",
+            "loop",
+            when=_has_loops,
+            needs=(SHAPES,),
+            preserves=(),
+        ),
+        PassInfo(
+            "compile_loops",
+            "loops.outline_loop_programs",
+            "loop",
+            when=_has_loops,
+            preserves=(),
+        ),
+        PassInfo(
+            "specialize_bodies",
+            "control_flow.specialize_regions",
+            "loop",
+            when=_has_regions,
+        ),
+        PassInfo("fuse", "fusion.fuse", "remap"),
+    )
+}
+
+OPTIMIZATIONS: Final = frozenset(info.name for info in PASSES.values() if info.is_optimization)
+"""Names of the passes that are left out at L0."""
+
+
+def passes_of_group(group: str) -> tuple[str, ...]:
+    """Return the names of a group's passes."""
+    return tuple(info.name for info in PASSES.values() if info.group == group)
