@@ -15,7 +15,7 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.pass_context import DeviceInfo, Pass, PassContext, PassOptions
 from tfjit.passes.ir.pass_manager import Fixpoint, PassManager, PassReport, Pipeline, PipelineItem, PipelineReport, Step
-from tfjit.passes.ir.pass_registry import SHAPES
+from tfjit.passes.ir.pass_registry import PASSES, SHAPES
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
 from tfjit.passes.partitioning.partition import Partition, partition
@@ -108,6 +108,37 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     ),
 }
 """Every pipeline by name. Passes run the last four over bodies, by `PassContext.run`."""
+
+_TITLES: Final = {
+    "graph": "over the whole graph of a run",
+    "quick": "in place of 'graph', for a first run that is not to wait",
+    "partition": "over each device's part",
+    "body": "over the bodies of a loop that may become one kernel, by compile_loops",
+    "region": "over bodies that are lowered with their partition, by specialize_bodies",
+    "fold_body": "over bodies with newly known shapes, by accumulators and dense_lists",
+    "trim_loops": "over a graph with changed loops, by accumulators, dense_lists, loop_sums",
+}
+
+
+def describe() -> str:
+    """Return the pipelines as text: each step with its group and the reason for its place."""
+    lines: list[str] = []
+    for name, pipeline in PIPELINES.items():
+        lines += [f"{name}: {_TITLES[name]}", *_described(pipeline, 1), ""]
+    return "\n".join(lines)
+
+
+def _described(items: Sequence[PipelineItem], indent: int) -> list[str]:
+    lines = []
+    for item in items:
+        if isinstance(item, Fixpoint):
+            lines.append(f"{'  ' * indent}until nothing changes, {item.limit} times at most:")
+            lines += _described(item.steps, indent + 1)
+            continue
+        info = PASSES[item.name]
+        group = "required" if info.required else info.group or "-"
+        lines.append(f"{'  ' * indent}{item.name:<32} {group:<28} {item.why}".rstrip())
+    return lines
 
 
 def build(
@@ -230,5 +261,6 @@ __all__ = [
     "RunSpec",
     "build",
     "build_body",
+    "describe",
     "run_passes",
 ]

@@ -1,4 +1,4 @@
-"""The command line: `tfjit run | explain | inspect | config | demo`, and `tfjit script.py args...`.
+"""The command line: `tfjit run | explain | inspect | passes | config | demo`, and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of a script, its own. Results go to stdout,
 everything else to stderr.
@@ -141,6 +141,8 @@ def _parser() -> argparse.ArgumentParser:
     config = command("config", _config, "Say what each field of ConfigProto and RunOptions does.")
     config.add_argument("name", metavar="NAME", nargs="?", default="", help="only fields whose message or name has this in it")
 
+    command("passes", _passes, "Print the pipelines: each pass with its group and the reason for its place.")
+
     demo = command("demo", _demo, "Classify the digits that come with tfjit and show how fast that is.")
     demo.add_argument("--seconds", metavar="S", type=float, default=2.0, help="time to spend on each measurement (default 2)")
     demo.add_argument("--no-tensorflow", action="store_true", help="do not time TensorFlow even if it is installed")
@@ -151,6 +153,13 @@ def _config(args: argparse.Namespace) -> int:
     from tfjit.runtime.session.config_fields import describe
 
     print(describe(args.name), end="")
+    return 0
+
+
+def _passes(args: argparse.Namespace) -> int:
+    from tfjit.passes.pipeline import describe
+
+    print(describe(), end="")
     return 0
 
 

@@ -111,6 +111,7 @@ class PassManager:
         self.folder = self.report.folder = folder / f"plan_{next(self._plans):03}" if folder else None
         self.dumped = 0
         self.functions: dict[str, str] = {}  # function -> its text as it was last written
+        self.seen: set[str] = set()  # bodies whose text before any pass has been dumped
         self.depth = 0
         self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
         self.small: bool | None = None  # whether the run's graph is too small to be optimised
@@ -138,6 +139,9 @@ class PassManager:
 
     def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
         """Run a registered pass, or a pipeline of that name, for a pass that is running."""
+        if where and where not in self.seen:
+            self.seen.add(where)
+            self.dump("input", graph, where)
         self.depth += 1
         current = ctx.current
         try:

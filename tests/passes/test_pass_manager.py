@@ -1,0 +1,123 @@
+"""The pass manager over bodies: each optional pass left out, and a wrong rewrite found in a loop's body."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit as tf
+from tfjit.passes.ir import pass_registry
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.pass_context import PassContext
+from tfjit.passes.ir.pass_registry import PASSES
+
+
+@pytest.fixture(autouse=True)
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run groups and loops by their references: the passes are in question, not the compiler."""
+    monkeypatch.setenv("TFJIT_JIT", "off")
+
+
+def program(v2: bool) -> tuple[tf.Graph, Any, list[Any]]:
+    """Return (graph, feeds, fetches): loops with lists and products, a branch, their gradient."""
+    (tf.enable_control_flow_v2 if v2 else tf.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4], name="x")
+            w = tf.Variable(np.eye(4, dtype=np.float32) * 0.5 + 0.1, name="w")
+            rows = tf.TensorArray(tf.float32, 5, element_shape=[4, 4])
+
+            def step(i: Any, h: Any, kept: Any) -> Any:
+                h = tf.tanh(tf.matmul(h, w) + tf.identity(x) * 1.0)
+                return i + 1, h, kept.write(i, h + tf.cast(i, tf.float32))
+
+            _, last, kept = tf.while_loop(lambda i, h, kept: i < 5, step, [0, x, rows])
+            chosen = tf.cond(tf.reduce_sum(last) > 0.0, lambda: tf.nn.softmax(last) * 2.0, lambda: last + 1.0)
+            loss = tf.reduce_sum(chosen * chosen) + tf.reduce_mean(kept.stack())
+            counted = tf.while_loop(lambda i, total: i < 7, lambda i, total: (i + 1, total * 3 + i), [0, 1])
+            fetches = [loss, *tf.gradients(loss, [x, w]), last, counted[1]]
+            fetches.append(tf.global_variables_initializer())
+    finally:
+        tf.disable_control_flow_v2()
+    feed = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+    return graph, {x: feed}, fetches
+
+
+def results(built: tuple[tf.Graph, Any, list[Any]]) -> list[np.ndarray]:
+    graph, feeds, fetches = built
+    with tf.Session(graph=graph) as session:
+        session.run(fetches[-1])
+        values: list[np.ndarray] = session.run(fetches[:-1], feeds)
+        return values
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["v1", "v2"])
+def built(request: pytest.FixtureRequest) -> tuple[tf.Graph, Any, list[Any]]:
+    return program(request.param)
+
+
+@pytest.mark.parametrize("name", [name for name, info in PASSES.items() if not info.required])
+def test_without_any_one_pass_the_results_are_the_same(
+    name: str, built: tuple[tf.Graph, Any, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = results(built)
+    monkeypatch.setenv("TFJIT_DISABLE", name)
+    graph, _, fetches = built
+    for value, expected in zip(results(built), whole, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=2e-6, atol=2e-6)
+    with tf.Session(graph=graph) as session:
+        report = session.explain(fetches[0], {"x:0": (4, 4)}).report
+    assert name not in {entry.name for entry in report.passes}, "it ran in a body"
+
+
+def test_a_wrong_rewrite_in_a_body_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By leaving passes out, and in the dump, which holds the body before and after."""
+    right = PASSES["drop_control_edges"].function()
+
+    def wrong(graph: DataflowGraph, ctx: PassContext) -> None:
+        right(graph, ctx)
+        for node in list(graph.op_nodes()) if ctx.where else ():
+            if node.op == "Tanh":
+                graph.change_op(node.name, "Sin", graph.inputs(node.name), {"T": node.attrs["T"]})
+
+    built = program(True)
+    expected = results(built)
+    found = pass_registry._function
+    monkeypatch.setattr(pass_registry, "_function", lambda home, name: wrong if name == "drop_control_edges" else found(home, name))
+    monkeypatch.setenv("TFJIT_DUMP", str(tmp_path))
+    assert not np.allclose(results(built)[3], expected[3])
+    suspects = []
+    monkeypatch.delenv("TFJIT_DUMP")
+    for name in (name for name, info in PASSES.items() if not info.required):
+        monkeypatch.setenv("TFJIT_DISABLE", name)
+        if np.allclose(results(built)[3], expected[3]):
+            suspects.append(name)
+    assert "drop_control_edges" in suspects and len(suspects) <= 2  # without specialised bodies there is none to harm
+
+    dumps = sorted(tmp_path.glob("*/*.txt"))
+    bodies = [path for path in dumps if "_drop_control_edges_" in path.name and "Sin(" in path.read_text()]
+    assert bodies, "the body after the pass"
+    place = bodies[0].name.partition("_drop_control_edges_")[2]
+    before = [path for path in dumps if path < bodies[0] and path.name.endswith(place)]
+    assert before and "Tanh(" in before[-1].read_text() and "Sin(" not in before[-1].read_text()
+
+
+def test_time_limits_and_reports_hold_in_bodies() -> None:
+    graph, _, fetches = program(True)
+    with tf.Session(graph=graph) as session:
+        report = session.explain(fetches[0], {"x:0": (4, 4)}).report
+    nested = [entry for entry in report.passes if entry.depth]
+    assert {"simplify", "fold_constants", "infer_shapes"} <= {entry.name for entry in nested}
+    assert all(entry.where for entry in nested if entry.name == "fuse")
+    assert report.elapsed_us <= sum(entry.elapsed_us for entry in report.passes)
+    text = report.format()
+    assert any(line.startswith("  ") and "while" in line for line in text.splitlines())
+
+
+def test_a_registered_pass_is_declared_whole() -> None:
+    info = replace(PASSES["fuse"], when=lambda graph: False)
+    assert info.is_optimization and not PASSES["prune"].is_optimization
