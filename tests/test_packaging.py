@@ -139,7 +139,7 @@ def in_child():
 
 if __name__ == "__main__":
     from tfjit.passes import pipeline
-    from tfjit.kernels import worker
+    from tfjit.kernels.jit import worker
     print(os.path.relpath(pipeline.__file__), sorted(n for n in sys.modules if n.split(".")[0] in ("passes", "kernels", "protos")))
     print([place(f"tfjit.{name}") for name in ("__init__", "kernels", "protos.graph_pb2", "tfjit", "benchmarks")])
     print(os.path.relpath(worker._worker_path().split(os.pathsep)[0]))
@@ -163,8 +163,8 @@ def test_programs_run_inside_a_clone(clone: Path, installed: bool) -> None:
     assert run_in(clone, wheel, "example.py").startswith("[[")
     assert "digits_cnn.pb" in run_in(clone, wheel, "-m", "tfjit", "inspect", "tfjit/demo/digits_cnn.pb")
     assert "usage:" in run_in(clone, wheel, "-m", "benchmarks", "--help")
-    compiled = "import sys, io; sys.stdin = open('/dev/null'); from tfjit.kernels import compiler; print(compiler.__file__)"
-    assert run_in(clone, wheel, "-c", compiled).strip() == str(clone / "kernels" / "compiler.py")
+    compiled = "import sys, io; sys.stdin = open('/dev/null'); from tfjit.kernels.jit import compiler; print(compiler.__file__)"
+    assert run_in(clone, wheel, "-c", compiled).strip() == str(clone / "kernels" / "jit" / "compiler.py")
 
 
 def test_an_installed_package_needs_no_source_tree(clone: Path, tmp_path: Path) -> None:

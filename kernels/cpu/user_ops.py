@@ -116,7 +116,7 @@ class UserKernel:
         s.line(f"# {self.op_type}, a user's op: {described}")
         s.line("from numba import carray as tfjit_array")  # names that a user's function will hardly have
         s.line("from numba import njit as tfjit_njit")
-        s.line("from tfjit.kernels import intrinsics as tfjit_ir")
+        s.line("from tfjit.kernels.codegen import intrinsics as tfjit_ir")
         s.line()
         for line in self.text.splitlines():
             s.line(line)

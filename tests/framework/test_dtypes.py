@@ -113,7 +113,7 @@ def test_names_of_the_runtime() -> None:
 
 def test_small_types_load_ml_dtypes_only_when_asked_for() -> None:
     code = (
-        "import sys; from tfjit.framework import dtypes as d; d.as_dtype('bfloat16'); d.bfloat16.max;"
+        "import sys; from tfjit.framework.types import dtypes as d; d.as_dtype('bfloat16'); d.bfloat16.max;"
         "assert 'ml_dtypes' not in sys.modules; d.bfloat16.as_numpy_dtype; assert 'ml_dtypes' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

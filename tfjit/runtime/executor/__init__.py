@@ -1,4 +1,4 @@
-"""Run graphs of unknown shapes node by node, with frames and dead tensors.
+"""Run graphs of unknown shapes node by node.
 
 In: partitions. Out: fetched values. Not in here: fused steps.
 """

@@ -46,6 +46,7 @@ class PlanHost(Protocol):
     closed: bool
     jit: JitMode
     straight_line: bool
+    logs_rendezvous: bool
     budget: VariantBudget
     arenas: ArenaPool
     state: SessionState

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tfjit.runtime.session.rewriter_config import OPTIMIZERS
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -257,7 +255,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "memory_optimizer_target_node_name_scope": _none("see memory_optimization"),
         "arithmetic_optimization": _acts("OFF: simplify is left out"),
         "dependency_optimization": _acts("OFF: drop_control_edges is left out"),
-        "loop_optimization": _acts(f"OFF: left out are {', '.join(OPTIMIZERS['loop'])}"),
+        "loop_optimization": _acts("OFF: the passes of the group 'loop' are left out; `tfjit passes` lists them"),
         "function_optimization": _none("see do_function_inlining"),
         "debug_stripper": _acts("ON: Assert, Print, PrintV2 and CheckNumerics go (strip_debug)"),
         "meta_optimizer_iterations": _acts("ONE: each optional pass runs once; TWO and DEFAULT: as often as the list of passes has it"),
