@@ -132,10 +132,6 @@ class StepTable:
         """Address of the cancel flag, or 0."""
         self.words[_CANCEL] = address
 
-    def set_pool(self, address: int) -> None:
-        """`IntraOpPool.state_address`, or 0."""
-        self.words[_POOL] = address
-
 
 def set_trace(words: np.ndarray, address: int) -> None:
     """Where the walker adds a table's ticks: 1 + 2 * instructions words, or 0 for nowhere. words: of a StepTable."""

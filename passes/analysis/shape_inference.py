@@ -30,7 +30,6 @@ _MAX_ROUNDS: Final = 4  # loops whose shapes have not settled by then get unknow
 Tensor = tuple[str, int]
 
 _PASS_THROUGH: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "PlaceholderWithDefault"})
-_SCALAR_MATH: Final = frozenset({"Add", "AddV2", "Sub", "Mul", "FloorDiv", "Maximum", "Minimum", "Pack", "Cast", "Prod", "Range"})
 
 
 @dataclass(frozen=True, slots=True)

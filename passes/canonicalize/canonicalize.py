@@ -13,9 +13,10 @@ from tfjit.passes.canonicalize.decompose_batch_norm_training import decompose_ba
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, constant, drop, insert_constant, is_static, same_shape, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import constant, drop, insert_constant, is_static, same_shape, tensor_dtype, tensor_shape
 
 Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
 
@@ -37,7 +38,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
             op = node.op
             try:
                 done = rule(graph, ctx, node)
-            except NotSimplified as reason:
+            except Declined as reason:
                 ctx.log(name, f"{op} stays: {reason}")
                 continue
             if done:
@@ -52,10 +53,10 @@ def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """x -> Identity -> y  becomes  x -> y, unless it reads a reference variable: when it reads matters."""
     src, slot = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[slot].is_ref:
-        raise NotSimplified(f"it reads the variable '{src}'")
+        raise Declined(f"it reads the variable '{src}'")
     if graph.node(src).op in CONTROL_FLOW and graph.control_consumers(node.name):
         # they tell constants which branch they are in
-        raise NotSimplified("control edges out of a branch hang on it")
+        raise Declined("control edges out of a branch hang on it")
     return drop(graph, node, src, slot)
 
 
@@ -63,9 +64,9 @@ def _identity_n(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
     """Each output becomes its input."""
     inputs = graph.inputs(node.name)
     if graph.control_consumers(node.name) or graph.control_inputs(node.name):
-        raise NotSimplified("control edges hang on it")
+        raise Declined("control edges hang on it")
     if any(graph.node(src).output_dtypes[slot].is_ref for src, slot in inputs):
-        raise NotSimplified("it reads a variable")
+        raise Declined("it reads a variable")
     for index, (src, slot) in enumerate(inputs):
         graph.redirect_output(node.name, index, src, slot)
     if graph.edges_out_of(node.name):
@@ -81,7 +82,7 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     if not is_static(shape) or shape != node.output_shapes[0]:
         return None
     if any(constant(graph, ctx, *operand) is None for operand in operands):
-        raise NotSimplified("it checks a shape that comes at run time")
+        raise Declined("it checks a shape that comes at run time")
     return drop(graph, node, src, slot)
 
 
@@ -92,11 +93,11 @@ def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | 
     if first.op not in ("Reshape", "Squeeze", "ExpandDims"):
         return None
     if not is_static(node.output_shapes[0]):
-        raise NotSimplified(f"reshape of '{src}' to a shape that is not static")
+        raise Declined(f"reshape of '{src}' to a shape that is not static")
     if node.op != "Reshape" or graph.control_inputs(src):
         return None
     if first.op == "Reshape" and constant(graph, ctx, *graph.inputs(src)[1]) is None:
-        raise NotSimplified(f"'{src}' checks a shape that comes at run time")
+        raise Declined(f"'{src}' checks a shape that comes at run time")
     inner = graph.inputs(src)[0]
     graph.replace_input(node.name, 0, *inner)
     node.origin = tuple(dict.fromkeys(first.origin + node.origin))
@@ -126,7 +127,7 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
     inner, (inner_perm_src, inner_perm_slot) = graph.inputs(src)
     inner_perm = constant(graph, ctx, inner_perm_src, inner_perm_slot)
     if inner_perm is None:
-        raise NotSimplified(f"the permutation of '{src}' is not constant")
+        raise Declined(f"the permutation of '{src}' is not constant")
     inner_axes = [int(axis) % len(axes) for axis in inner_perm.reshape(-1)]
     joined = [inner_axes[axis] for axis in axes]
     node.origin = tuple(dict.fromkeys(first.origin + node.origin))
@@ -216,7 +217,7 @@ def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
         if dtype.is_floating:
             negative = np.signbit(value.astype(np.float64))
             if negative.any() if subtracts else not negative.all():
-                raise NotSimplified("adding 0.0 turns -0.0 into 0.0")
+                raise Declined("adding 0.0 turns -0.0 into 0.0")
         other = inputs[1 - side]
         _need_shape(graph, node, other, "0")
         return drop(graph, node, *other)
@@ -234,7 +235,7 @@ def _is_all(value: np.ndarray | None, number: int) -> bool:
 def _need_shape(graph: DataflowGraph, node: Node, other: tuple[str, int], what: str) -> None:
     """Refuse when the constant also widens the other operand by broadcasting."""
     if not same_shape(tensor_shape(graph, *other), node.output_shapes[0]):
-        raise NotSimplified(f"the {what} may broadcast '{other[0]}'")
+        raise Declined(f"the {what} may broadcast '{other[0]}'")
 
 
 def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:

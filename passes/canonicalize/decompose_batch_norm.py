@@ -9,8 +9,9 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, constant, insert_constant, tensor_shape
+from tfjit.passes.ir.rewriter import constant, insert_constant, tensor_shape
 
 
 def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -22,20 +23,20 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     computed in float32 at run time: differences first, since the rounding of mean * a could be larger than the result.
     Fires when x is float32, only the first output is used, and the channels of x and of the four vectors are known and fit: the node
     itself says best that they do not, and a vector of one element would be broadcast.
-    Raises NotSimplified, with the reason, where something is in the way.
+    Raises Declined, with the reason, where something is in the way.
     """
     if node.attrs.get("is_training", True):
         return None
     if node.attrs["T"] is not dtypes.float32:
-        raise NotSimplified(f"x is {node.attrs['T'].name}, which is computed in float32")
+        raise Declined(f"x is {node.attrs['T'].name}, which is computed in float32")
     used = sorted({edge.src_output for edge in node.out_edges if not edge.is_control} - {0})
     if used:
-        raise NotSimplified(f"its outputs {used} are used")
+        raise Declined(f"its outputs {used} are used")
     x, *statistics = graph.inputs(node.name)
     values = [constant(graph, ctx, *tensor) for tensor in statistics[:4]]
     layout = node.attrs.get("data_format", b"NHWC")
     if layout not in (b"NHWC", b"NCHW", b"NDHWC", b"NCDHW"):
-        raise NotSimplified(f"data format {layout.decode()}")
+        raise Declined(f"data format {layout.decode()}")
     channels = _channels(graph, layout, x, statistics[:4])
     if any(value is None for value in values):
         return _from_run_time_statistics(graph, ctx, node, layout, channels, x, statistics[:4])
@@ -54,13 +55,13 @@ def decompose_batch_norm(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
 
 def _channels(graph: DataflowGraph, layout: bytes, x: tuple[str, int], statistics: Sequence[tuple[str, int]]) -> int:
-    """The number of channels, which x and all statistics are known to have; NotSimplified where they are not."""
+    """The number of channels, which x and all statistics are known to have; Declined where they are not."""
     image = tensor_shape(graph, *x)
     if image is None or len(image) != len(layout):
-        raise NotSimplified("the rank of x is not known or wrong")
+        raise Declined("the rank of x is not known or wrong")
     channels = image[layout.index(b"C")]
     if channels is None or any(tensor_shape(graph, *tensor) != (channels,) for tensor in statistics):
-        raise NotSimplified("the number of channels is not known everywhere, or not the same")
+        raise Declined("the number of channels is not known everywhere, or not the same")
     return channels
 
 
@@ -75,10 +76,10 @@ def _from_run_time_statistics(
 ) -> str:
     """(x - mean) * (scale * rsqrt(variance + epsilon)) + offset, of vectors that are known at run time only."""
     if graph.control_inputs(node.name):
-        raise NotSimplified("it waits for other nodes, as would all it became")
+        raise Declined("it waits for other nodes, as would all it became")
     for what, (source, slot) in zip(("scale", "offset", "mean", "variance"), statistics):
         if graph.node(source).output_dtypes[slot].is_ref:
-            raise NotSimplified(f"its {what} is a variable itself: when it is read matters")
+            raise Declined(f"its {what} is a variable itself: when it is read matters")
     channels = (count,)
 
     def made(what: str, op: str, inputs: list[tuple[str, int]], output: Shape) -> tuple[str, int]:

@@ -10,8 +10,9 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, insert_constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import insert_constant, is_static, tensor_dtype, tensor_shape
 
 _Tensor = tuple[str, int]
 _CHANNELS_LAST = (b"NHWC", b"NDHWC")
@@ -25,9 +26,9 @@ class _Maker:
         shape = tensor_shape(graph, *x)
         layout = node.attrs.get("data_format", b"NHWC")
         if layout not in (*_CHANNELS_LAST, *_CHANNELS_FIRST):
-            raise NotSimplified(f"data format {layout.decode()}")
+            raise Declined(f"data format {layout.decode()}")
         if shape is None or not is_static(shape):
-            raise NotSimplified("the shape of x is not known")
+            raise Declined("the shape of x is not known")
         self.graph, self.ctx, self.node = graph, ctx, node
         self.shape: tuple[int, ...] = tuple(int(n or 0) for n in shape)
         channel = len(shape) - 1 if layout in _CHANNELS_LAST else 1
@@ -36,7 +37,7 @@ class _Maker:
         self.vector: tuple[int, ...] = (self.shape[channel],)
         self.kept = self.vector if layout in _CHANNELS_LAST else (*self.vector, *(1,) * (len(shape) - 2))
         if not self.count or not self.vector[0]:
-            raise NotSimplified("x is empty")
+            raise Declined("x is empty")
         self._axes = insert_constant(graph, node, np.array(self.axes, np.int32), "axes")
 
     def op(self, op: str, inputs: list[_Tensor], shape: Shape, **attrs: Any) -> _Tensor:
@@ -69,11 +70,11 @@ class _Maker:
 def _require_plain(graph: DataflowGraph, node: Node) -> None:
     inputs = graph.inputs(node.name)
     if any(tensor_dtype(graph, *source) is not dtypes.float32 for source in inputs):
-        raise NotSimplified("an input is not float32, or a variable itself: when it is read matters")
+        raise Declined("an input is not float32, or a variable itself: when it is read matters")
     if graph.control_inputs(node.name):
-        raise NotSimplified("it waits for other nodes, as would all it became")
+        raise Declined("it waits for other nodes, as would all it became")
     if "_activation" in node.attrs:
-        raise NotSimplified("it has an activation of its own")
+        raise Declined("it has an activation of its own")
 
 
 def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
@@ -82,7 +83,7 @@ def decompose_batch_norm_training(graph: DataflowGraph, ctx: PassContext, node: 
     m and v are the Mean of x and of its squared distances from m over all axes but the channels', which one pass over x gives. The
     running statistics (outputs 1 and 2, the variance times n / (n - 1)) are m and v mixed with the inputs mean and variance by
     exponential_avg_factor; outputs 3 and 4 are m and v. The AddV2 keeps the node's name.
-    Fires when all inputs are float32 and the shape of x is known and not empty. Raises NotSimplified, with the reason, elsewhere.
+    Fires when all inputs are float32 and the shape of x is known and not empty. Raises Declined, with the reason, elsewhere.
     """
     if not node.attrs.get("is_training", True):
         return None
@@ -124,16 +125,16 @@ def decompose_batch_norm_grad(graph: DataflowGraph, ctx: PassContext, node: Node
     offset's gradient b = sum(dy), scale's s = p * r with p = sum(dy * (x - m)), and x's
     scale * r * ((dy - b / n) - (x - m) * (p * r * r / n)), or dy * (scale * r) where is_training is False. The Mul keeps the node's name.
     Fires when all inputs are float32, the shape of x is known and not empty, and the reserved outputs are unused.
-    Raises NotSimplified, with the reason, elsewhere.
+    Raises Declined, with the reason, elsewhere.
     """
     _require_plain(graph, node)
     used = {edge.src_output for edge in node.out_edges if not edge.is_control}
     if used - {0, 1, 2}:
-        raise NotSimplified("its reserved outputs are used")
+        raise Declined("its reserved outputs are used")
     dy, x, scale, mean, variance = graph.inputs(node.name)[:5]
     make = _Maker(graph, ctx, node, x)
     if tensor_shape(graph, *dy) != make.shape:
-        raise NotSimplified("the shape of dy is not known to be that of x")
+        raise Declined("the shape of dy is not known to be that of x")
     inverse = make.inverse_deviation(variance)
     centered = make.op("Sub", [x, make.beside(mean)], make.shape)
     total = make.reduced("Sum", dy)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, constant
+from tfjit.passes.ir.rewriter import constant
 
 PRODUCTS: Final = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
@@ -26,7 +27,7 @@ def absorb_transposes(graph: DataflowGraph, ctx: PassContext, node: Node) -> str
         (inner, inner_slot), perm = graph.inputs(src)
         order = constant(graph, ctx, *perm)
         if order is None or graph.control_inputs(src) or graph.node(inner).output_dtypes[inner_slot].is_ref:
-            raise NotSimplified(f"the permutation of '{src}' is not constant, or it waits for something")
+            raise Declined(f"the permutation of '{src}' is not constant, or it waits for something")
         rank = order.size
         axes = [int(axis) % rank for axis in order.reshape(-1)] if rank else []
         if rank < 2 or axes != [*range(rank - 2), rank - 1, rank - 2]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
-from tfjit.passes.ir.rewriter import NotSimplified, constant, insert_constant, is_static, tensor_dtype, tensor_shape
+from tfjit.passes.ir.rewriter import constant, insert_constant, is_static, tensor_dtype, tensor_shape
 
 _DTYPES: Final = frozenset(
     {
@@ -41,20 +42,20 @@ class Term:
 def lower_einsum(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Einsum("bij,bjk->bik", x, y)  becomes  BatchMatMulV2(x, y), and so on for every equation whose labels differ within a term.
 
-    Fires when the inputs' shapes are known. Sums are the same; where they are rounded may differ. Raises NotSimplified, with the
+    Fires when the inputs' shapes are known. Sums are the same; where they are rounded may differ. Raises Declined, with the
     reason, where something is in the way, among it everything that the run reports as an error.
     """
     inputs = graph.inputs(node.name)
     dtype = node.attrs["T"]
     if dtype not in _DTYPES:
-        raise NotSimplified(f"of {dtype.name}")
+        raise Declined(f"of {dtype.name}")
     shapes = []
     for src, slot in inputs:
         shape = tensor_shape(graph, src, slot)
         if shape is None or not is_static(shape):
-            raise NotSimplified(f"the shape of '{src}' is not known")
+            raise Declined(f"the shape of '{src}' is not known")
         if tensor_dtype(graph, src, slot).is_ref:
-            raise NotSimplified(f"it reads the variable '{src}'")
+            raise Declined(f"it reads the variable '{src}'")
         shapes.append(tuple(n for n in shape if n is not None))
     known = [constant(graph, ctx, *tensor) is not None for tensor in inputs]
     root = plan_einsum(node.attrs["equation"].decode(), shapes, known, dtype.is_complex)
@@ -85,18 +86,18 @@ def _ops(term: Term) -> set[str]:
 def plan_einsum(equation: str, shapes: Sequence[tuple[int, ...]], known: Sequence[bool], is_complex: bool = False) -> Term:
     """The expression of an equation with one or two inputs of these shapes. known: which are constants, whose transposes cost nothing.
 
-    Raises NotSimplified for labels that come twice in a term, and for shapes that do not fit the equation.
+    Raises Declined for labels that come twice in a term, and for shapes that do not fit the equation.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if not arrow or len(texts) != len(shapes) or len(texts) > 2:
-        raise NotSimplified(f"equation '{equation}' with {len(shapes)} inputs")
+        raise Declined(f"equation '{equation}' with {len(shapes)} inputs")
     letters = "".join((*texts, right)).replace("...", "")
     if letters and not letters.isalpha():
-        raise NotSimplified(f"equation '{equation}'")
+        raise Declined(f"equation '{equation}'")
     labels, out = _without_dots(texts, right, shapes)
     if any(len(set(term)) != len(term) for term in (*labels, out)):
-        raise NotSimplified(f"a label comes twice in a term of '{equation}'")
+        raise Declined(f"a label comes twice in a term of '{equation}'")
     terms = [Term("", term, shape, number=k) for k, (term, shape) in enumerate(zip(labels, shapes, strict=True))]
     if len(terms) == 2:
         terms = [_without_broadcast(term, other) for term, other in (terms, terms[::-1])]
@@ -104,9 +105,9 @@ def plan_einsum(equation: str, shapes: Sequence[tuple[int, ...]], known: Sequenc
     for term in terms:
         for label, size in zip(term.labels, term.shape, strict=True):
             if sizes.setdefault(label, size) != size:
-                raise NotSimplified(f"sizes of '{label}' differ in '{equation}'")
+                raise Declined(f"sizes of '{label}' differ in '{equation}'")
     if not sizes.keys() >= set(out):
-        raise NotSimplified(f"a label of the result is in no input of '{equation}'")
+        raise Declined(f"a label of the result is in no input of '{equation}'")
     terms = [_summed(term, {label for label in term.labels if not _used(label, k, terms, out)}) for k, term in enumerate(terms)]
     if len(terms) == 1:
         return _transposed(terms[0], out)
@@ -125,11 +126,11 @@ def _without_dots(texts: Sequence[str], right: str, shapes: Sequence[tuple[int, 
     """The terms and the result with a digit for each axis of an ellipsis, counted from the last."""
     hidden = [len(shape) - len(text) + 3 if "..." in text else 0 for text, shape in zip(texts, shapes, strict=True)]
     if min(hidden) < 0 or max(hidden) > 10 or ("..." not in right and max(hidden) > 0):
-        raise NotSimplified("its ellipsis does not fit the shapes")
+        raise Declined("its ellipsis does not fit the shapes")
     digits = [("9876543210"[10 - n :] if n else "") for n in (*hidden, max(hidden))]
     *labels, out = (text.replace("...", axes) for text, axes in zip((*texts, right), digits, strict=True))
     if any(len(term) != len(shape) for term, shape in zip(labels, shapes, strict=True)):
-        raise NotSimplified("a term's labels do not fit the rank")
+        raise Declined("a term's labels do not fit the rank")
     return labels, out
 
 

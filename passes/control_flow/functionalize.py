@@ -11,8 +11,9 @@ from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.frame_check import check_frames
 from tfjit.passes.analysis.frames import ENTERS, EXITS, SWITCHES, Frames, find_frames
 from tfjit.passes.control_flow.functionalize_conds import functionalize_conds
-from tfjit.passes.control_flow.outline import BodyBuilder, NotStructured, check_members, free_name
+from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import MERGES, NEXT_ITERATIONS, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.pass_context import PassContext
 
 _CONTEXT: Final = "while_context"  # what tf.while_loop appends to the name of a loop to name its frame
@@ -48,10 +49,10 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         outer = frames.outer[frame]
         try:
             if frame in left:
-                raise NotStructured("a loop in it stays")
+                raise Declined("a loop in it stays")
             loop = _read_loop(graph, frames, frame, members[frame])
             made = _Rewriter(graph, ctx, loop).run()
-        except NotStructured as why:
+        except Declined as why:
             left.add(outer)
             ctx.log(frames.enter[frame], f"loop '{frame}' stays: {why}")
             continue
@@ -98,7 +99,7 @@ class _Loop:
 
 
 def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[str]) -> _Loop:
-    """The parts of a frame. Raises NotStructured."""
+    """The parts of a frame. Raises Declined."""
     members = [name for name in members if name in graph]
     inside = set(members)
     by_op: dict[str, list[str]] = {}
@@ -106,10 +107,10 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
         by_op.setdefault(graph.node(name).op, []).append(name)
     reference = next((op for op in ("RefEnter", "RefMerge", "RefSwitch", "RefNextIteration", "RefExit") if op in by_op), None)
     if reference is not None:
-        raise NotStructured(f"{reference} '{by_op[reference][0]}' carries a reference variable")
+        raise Declined(f"{reference} '{by_op[reference][0]}' carries a reference variable")
     conditions = by_op.get("LoopCond", [])
     if len(conditions) != 1:
-        raise NotStructured(f"it has {len(conditions)} LoopCond nodes")
+        raise Declined(f"it has {len(conditions)} LoopCond nodes")
     loop_cond = conditions[0]
     enters = by_op.get("Enter", [])
     check_members(graph, members)
@@ -121,19 +122,19 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
         borders.update((variable.merge, variable.next_iteration, *variable.switches, *variable.exits))
     stray = next((n for op in ("Merge", "NextIteration", "Exit") for n in by_op.get(op, ()) if n not in borders and op != "Merge"), None)
     if stray is not None:
-        raise NotStructured(f"{graph.node(stray).op} '{stray}' belongs to no variable")
+        raise Declined(f"{graph.node(stray).op} '{stray}' belongs to no variable")
     switches = {name for variable in variables for name in variable.switches}
     for consumer, _ in graph.consumers(loop_cond):
         if consumer not in switches:
-            raise NotStructured(f"'{consumer}' takes the condition '{loop_cond}' itself")
+            raise Declined(f"'{consumer}' takes the condition '{loop_cond}' itself")
     condition = _behind(graph, [(loop_cond, False)], inside, borders, barred=switches)
     body = _behind(graph, [(variable.next_iteration, True) for variable in variables], inside, borders, barred=set())
     rest = inside - borders - condition - body
     if rest:
-        raise NotStructured(f"'{min(rest)}' is in the loop but neither its condition nor its body needs it")
+        raise Declined(f"'{min(rest)}' is in the loop but neither its condition nor its body needs it")
     for name in condition & body:
         if graph.node(name).is_stateful:
-            raise NotStructured(f"condition and body share '{name}', which has side effects")
+            raise Declined(f"condition and body share '{name}', which has side effects")
     parallel = int(graph.node(enters[0]).attrs.get("parallel_iterations", 10))
     return _Loop(frame, members, variables, invariants, loop_cond, parallel, condition, body)
 
@@ -147,47 +148,47 @@ def _check_borders(graph: DataflowGraph, frames: Frames, frame: str, members: Se
             if edge.src == SOURCE or (edge.src in inside and name not in entering):
                 continue
             if name not in entering:
-                raise NotStructured(f"'{name}' takes '{edge.src}' from outside of the loop without an Enter")
+                raise Declined(f"'{name}' takes '{edge.src}' from outside of the loop without an Enter")
             source_frame = frames.of[edge.src]
             if graph.node(edge.src).op in EXITS:
                 source_frame = frames.outer[source_frame]
             if source_frame != outer:
-                raise NotStructured(f"Enter '{name}' comes from another frame than the loop's first one")
+                raise Declined(f"Enter '{name}' comes from another frame than the loop's first one")
         if graph.node(name).op in EXITS:
             continue
         for edge in graph.edges_out_of(name):
             if edge.dst not in inside:
-                raise NotStructured(f"'{name}' is used outside of the loop without an Exit")
+                raise Declined(f"'{name}' is used outside of the loop without an Exit")
 
 
 def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variable:
     edges = graph.edges_out_of(enter)
     if len(edges) != 1 or graph.node(edges[0].dst).op not in MERGES:
-        raise NotStructured(f"Enter '{enter}' does not lead to one Merge and nothing else")
+        raise Declined(f"Enter '{enter}' does not lead to one Merge and nothing else")
     merge = edges[0].dst
     sources = [src for src, _ in graph.inputs(merge)]
     others = [src for src in sources if src != enter]
     if len(sources) != 2 or len(others) != 1 or graph.node(others[0]).op not in NEXT_ITERATIONS:
-        raise NotStructured(f"Merge '{merge}' does not merge one Enter and one NextIteration")
+        raise Declined(f"Merge '{merge}' does not merge one Enter and one NextIteration")
     if graph.control_inputs(merge):
-        raise NotStructured(f"Merge '{merge}' waits for other nodes")
+        raise Declined(f"Merge '{merge}' waits for other nodes")
     if graph.consumers(merge, 1):
-        raise NotStructured(f"'{merge}:1', which input came, is used")
+        raise Declined(f"'{merge}:1', which input came, is used")
     variable = _Variable(enter, merge, others[0])
     if [edge.dst for edge in graph.edges_out_of(others[0])] != [merge]:
-        raise NotStructured(f"NextIteration '{others[0]}' does not lead to its Merge alone")
+        raise Declined(f"NextIteration '{others[0]}' does not lead to its Merge alone")
     for consumer, slot in graph.consumers(merge):
         node = graph.node(consumer)
         if node.op not in SWITCHES or slot != 0 or graph.inputs(consumer)[1] != (loop_cond, 0):
             continue
         variable.switches.append(consumer)
         if graph.control_inputs(consumer):
-            raise NotStructured(f"Switch '{consumer}' waits for other nodes")
+            raise Declined(f"Switch '{consumer}' waits for other nodes")
         for taker, _ in graph.consumers(consumer, 0):
             if graph.node(taker).op not in EXITS:
-                raise NotStructured(f"'{consumer}:0' leads to '{taker}', which is no Exit")
+                raise Declined(f"'{consumer}:0' leads to '{taker}', which is no Exit")
             if graph.control_inputs(taker):
-                raise NotStructured(f"Exit '{taker}' waits for other nodes")
+                raise Declined(f"Exit '{taker}' waits for other nodes")
             variable.exits.append(taker)
     return variable
 
@@ -203,7 +204,7 @@ def _behind(graph: DataflowGraph, roots: Iterable[tuple[str, bool]], inside: set
             if src not in inside or src in found or (edge.is_control and not controls):
                 continue
             if src in barred and not edge.is_control:
-                raise NotStructured(f"its condition depends on '{src}', which depends on the condition")
+                raise Declined(f"its condition depends on '{src}', which depends on the condition")
             if src not in borders:
                 found.add(src)
                 stack.append(src)

@@ -12,8 +12,9 @@ import numpy as np
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.analysis.frames import ENTERS, SWITCHES, find_frames
-from tfjit.passes.control_flow.outline import BodyBuilder, NotStructured, check_members, free_name
+from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import MERGES, SINK, SOURCE, DataflowGraph, Edge
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.passes.ir.pass_context import PassContext
 
@@ -37,7 +38,7 @@ def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
     for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):  # stable: by first Merge among equals
         try:
             _Rewriter(graph, group, ctx).run()
-        except NotStructured as why:
+        except Declined as why:
             ctx.log(group.merges[0], f"conditional stays: {why}")
 
 
@@ -218,28 +219,28 @@ class _Rewriter:
         graph.tie_ends()
 
     def _check(self) -> None:
-        """Raises NotStructured unless the branches are closed: values come in by Switch or live anyway, and go out by Merge."""
+        """Raises Declined unless the branches are closed: values come in by Switch or live anyway, and go out by Merge."""
         graph, group = self.graph, self.group
         predicate = graph.inputs(group.switches[0])[1]
         if graph.node(predicate[0]).output_dtypes[predicate[1]] is not dtypes.bool:
-            raise NotStructured(f"its predicate '{predicate[0]}' is a reference")
+            raise Declined(f"its predicate '{predicate[0]}' is a reference")
         for name in (*group.merges, *group.switches):
             if graph.node(name).output_dtypes[0].is_ref:
-                raise NotStructured(f"{graph.node(name).op} '{name}' passes a reference variable on")
+                raise Declined(f"{graph.node(name).op} '{name}' passes a reference variable on")
         check_members(graph, [*group.merges, *self.side])
         for name, side in self.side.items():
             op = graph.node(name).op
             if op == "_Retval" or op in ENTERS or op in SWITCHES or op in MERGES:
-                raise NotStructured(f"{op} '{name}' is in a branch")
+                raise Declined(f"{op} '{name}' is in a branch")
             for edge in graph.edges_into(name):
                 if self.side.get(edge.src) == side or (edge.src in self.switches and not edge.is_control):
                     continue
                 state = group.states[edge.src]
                 if state is None or not state <= group.state:
-                    raise NotStructured(f"'{name}' takes '{edge.src}' of another branch")
+                    raise Declined(f"'{name}' takes '{edge.src}' of another branch")
             for edge in graph.edges_out_of(name):
                 if not (edge.is_control or edge.dst in group.sides or self.side.get(edge.dst) == side):
-                    raise NotStructured(f"'{edge.dst}' takes '{name}' out of its branch")
+                    raise Declined(f"'{edge.dst}' takes '{name}' out of its branch")
 
     def _find_levels(self) -> None:
         """Levels of the nodes behind a Merge of the group; all others have 0."""
@@ -284,7 +285,7 @@ class _Rewriter:
                 for tensor in self._given_out(name, level):
                     dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
                     if dtype.name in _NEVER_MADE_UP:
-                        raise NotStructured(f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out of one branch")
+                        raise Declined(f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out of one branch")
                     outputs.append(_Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor)))
         return _Plan(merges, members, outputs)
 

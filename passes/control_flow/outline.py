@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import Function
 
 if TYPE_CHECKING:
@@ -25,20 +26,16 @@ _WAITING_OPS: Final = frozenset(
 _NOT_WAITING: Final = ("QueueSize", "QueueClose", "QueueIsClosed", "Handle")
 
 
-class NotStructured(Exception):
-    """A piece of control flow is left in its v1 form; the text says why."""
-
-
 def check_members(graph: DataflowGraph, names: Iterable[str]) -> None:
-    """Raises NotStructured for nodes that cannot go into one body: on several devices, or waiting for others."""
+    """Raises Declined for nodes that cannot go into one body: on several devices, or waiting for others."""
     devices = set()
     for name in names:
         node = graph.node(name)
         devices.add(node.assigned_device)
         if _waits(node.op):
-            raise NotStructured(f"{node.op} '{name}' may wait for nodes outside")
+            raise Declined(f"{node.op} '{name}' may wait for nodes outside")
     if len(devices) > 1:
-        raise NotStructured(f"its nodes are on several devices: {', '.join(sorted(devices))}")
+        raise Declined(f"its nodes are on several devices: {', '.join(sorted(devices))}")
 
 
 def _waits(op: str) -> bool:
@@ -84,7 +81,7 @@ class BodyBuilder:
         return self._arguments[index], 0
 
     def connect(self) -> None:
-        """Give the members the arguments they take. Raises NotStructured for an input that is neither a member nor replaced."""
+        """Give the members the arguments they take. Raises Declined for an input that is neither a member nor replaced."""
         for name in self._members:
             for index, tensor in enumerate(self._source.inputs(name)):
                 if tensor[0] not in self.graph or tensor in self._replaced:
@@ -105,13 +102,13 @@ class BodyBuilder:
             self._renamed[old] = new
 
     def moved(self, tensor: tuple[str, int]) -> tuple[str, int]:
-        """The tensor of the body that stands for one of the graph. Raises NotStructured when there is none."""
+        """The tensor of the body that stands for one of the graph. Raises Declined when there is none."""
         argument = self._replaced.get(tensor)
         if argument is not None:
             return argument, 0
         tensor = self._renamed.get(tensor[0], tensor[0]), tensor[1]
         if tensor[0] not in self.graph:
-            raise NotStructured(f"'{tensor[0]}:{tensor[1]}' does not reach the body")
+            raise Declined(f"'{tensor[0]}:{tensor[1]}' does not reach the body")
         return tensor
 
     def constant(self, value: np.ndarray) -> tuple[str, int]:

@@ -12,13 +12,10 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.passes.analysis.shape_inference import Given
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import CASES, IFS, WHILES, Function, passed_through
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import constant, is_static, tensor_shape
-
-
-class _Unspecialized(Exception):
-    """A loop or branch keeps its functions; the text says why."""
 
 
 def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -34,7 +31,7 @@ def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     for node in nodes:
         try:
             bodies[node.name] = tuple(_Specializer(graph, ctx, node).bodies())
-        except (_Unspecialized, OpError) as why:
+        except (Declined, OpError) as why:
             ctx.log(node.name, f"{node.op} is left to its kernel: {why}")
     graph.graph["bodies"] = bodies
 
@@ -73,7 +70,7 @@ class _Specializer:
         for k, arg in function.args.items():
             if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
                 src, slot = self.inputs[k]
-                raise _Unspecialized(f"the shape of its input '{src}:{slot}' is not known")
+                raise Declined(f"the shape of its input '{src}:{slot}' is not known")
         ctx = self.ctx.child(f"{self.node.name}/{function.name}")
         return specialized_body(function, given, constants, "region", ctx, self.node.assigned_device)
 

@@ -14,6 +14,7 @@ from tfjit.passes.fusion.match_pool_gradient import find_pool_gradients, may_hol
 from tfjit.passes.fusion.rematerialize import Chosen, copy_cheap_values
 from tfjit.passes.fusion.roles import ANCHOR_KINDS, RoleFinder
 from tfjit.passes.ir.dataflow_graph import SINK
+from tfjit.passes.ir.declined import Declined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,10 +60,6 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
     for name in graph.topological_order():
         fuser.add(graph.node(name))
     fuser.rewrite()
-
-
-class _Refused(Exception):
-    """Two drafts stay apart; the text says why."""
 
 
 class _Fuser:
@@ -121,7 +118,7 @@ class _Fuser:
             return
         try:
             self._join(other, current, node, siblings)
-        except (_Refused, Unsupported) as refused:
+        except (Declined, Unsupported) as refused:
             if not siblings:
                 self.ctx.log(node.name, f"stays apart from {other.anchor or other.members[-1]}: {refused}")
 
@@ -146,38 +143,38 @@ class _Fuser:
                     self._attempt(other, node, siblings=True)
 
     def _join(self, producer: Draft, consumer: Draft, node: Node, siblings: bool) -> None:
-        """Merge two drafts, or say why not by raising _Refused or Unsupported."""
+        """Merge two drafts, or say why not by raising Declined or Unsupported."""
         drafts = self.drafts
         size = len(producer.members) + len(consumer.members)
         if size > MAX_MEMBERS:
-            raise _Refused(f"a group has at most {MAX_MEMBERS} nodes")
+            raise Declined(f"a group has at most {MAX_MEMBERS} nodes")
         kind = _joined_kind(producer.kind, consumer.kind)
         if kind is None:
-            raise _Refused(f"a {producer.kind} group takes no {consumer.kind} group after it")
+            raise Declined(f"a {producer.kind} group takes no {consumer.kind} group after it")
         first = self.graph.node(producer.members[0])
         if first.assigned_device != node.assigned_device:
-            raise _Refused("it is on another device")
+            raise Declined("it is on another device")
         if not drafts.run_together(producer.members[0], node.name):
-            raise _Refused("one of them may be dead, or wait for a sender, without the other")
+            raise Declined("one of them may be dead, or wait for a sender, without the other")
         if (producer.waits or consumer.waits) and not drafts.delays_nothing(producer, consumer):
-            raise _Refused("a result that is needed elsewhere would wait for a control input")
+            raise Declined("a result that is needed elsewhere would wait for a control input")
         level = drafts.merged_level(producer, consumer)
         if level is None:
-            raise _Refused("a path may lead out of the group and back")
+            raise Declined("a path may lead out of the group and back")
         space = self._space(producer, consumer, kind)
         head = producer if kind == producer.kind and kind != "loop" else consumer
         anchor, axes = head.anchor, head.axes
         plain = kind == "loop" and producer.space == consumer.space and not producer.moves and not consumer.moves
         settled = drafts.settled(producer, consumer)
         if drafts.pending_after(producer, consumer, settled) > MAX_OUTPUTS:
-            raise _Refused(f"more than {MAX_OUTPUTS} results are needed outside")
+            raise Declined(f"more than {MAX_OUTPUTS} results are needed outside")
         if len(producer.inputs) + len(drafts.new_inputs(producer, consumer)) > MAX_INPUTS:
-            raise _Refused(f"more than {MAX_INPUTS} inputs")
+            raise Declined(f"more than {MAX_INPUTS} inputs")
         if kind in ANCHOR_KINDS and kind == producer.kind and len(consumer.members) == 1 and not consumer.moves:
             plain = self.maker.suits_epilogue(node.name, producer.members, producer.space)
         moves = kind != "loop" and (producer.moves or consumer.moves)
         if moves and any(self.roles.is_loops_own(m) for m in (*producer.members, *consumer.members)):
-            raise _Refused(f"a {kind} group does not read through slices or a transpose of the inner dim")
+            raise Declined(f"a {kind} group does not read through slices or a transpose of the inner dim")
         if not plain:
             self.maker.check(self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0])
         merged = drafts.merge(producer, consumer, level, settled)
@@ -192,13 +189,13 @@ class _Fuser:
             return consumer.space
         small, large = self.roles.elements(producer.space), self.roles.elements(consumer.space)
         if small is None or large is None:
-            raise _Refused("shapes are not known to agree")
+            raise Declined("shapes are not known to agree")
         if small == large or all(self.roles.is_view(m) for m in producer.members):  # a reshape lies between them, or nothing is computed
             return consumer.space
         if self.drafts.escapes(producer, consumer):
-            raise _Refused(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
+            raise Declined(f"shape {producer.space} differs from {consumer.space} and its values are needed elsewhere")
         if 1 < small < large and (large > _REPEAT_LIMIT * small or not all(self.roles.is_cheap(m) for m in producer.members)):
-            raise _Refused(f"its values of shape {producer.space} would be computed again for {consumer.space}")
+            raise Declined(f"its values of shape {producer.space} would be computed again for {consumer.space}")
         return consumer.space
 
     # ---- doing

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _CONTROL_FLOW: Final = CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_]")
 
-Bindings = Mapping[str, Any]  # a function's attrs as AttrValue messages
-
 
 def instantiate(message: Any, ref: FuncRef, library: FunctionLibrary) -> Function:
     """The body of a FunctionDef for the attrs of `ref`.

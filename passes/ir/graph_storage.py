@@ -90,10 +90,6 @@ class GraphStorage(nx.MultiDiGraph):
         """Return a count that grows with each node or edge added, changed or removed."""
         return self._next_node_id + self._next_edge_id + self._removals
 
-    def find_node_id(self, id: int) -> Node | None:
-        """The live node of that id, or None. Linear: for tests and tools."""
-        return next((data["node"] for data in self._node.values() if data["node"].id == id), None)
-
     def inputs(self, name: str) -> list[tuple[str, int]]:
         """(source node, its output slot) of each data input, by input slot."""
         breathe()  # every loop over nodes comes by here

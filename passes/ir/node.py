@@ -121,11 +121,6 @@ class Node:
         return self._graph.edges_out_of(self.name)
 
     @property
-    def is_op(self) -> bool:
-        """Whether this is neither `_SOURCE` nor `_SINK`."""
-        return self.id > 1
-
-    @property
     def is_stateful(self) -> bool:
         """Whether the op has state or side effects, so that it may be neither folded nor merged with its like."""
         return self.op_def is not None and self.op_def.is_stateful

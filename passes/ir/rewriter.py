@@ -9,14 +9,11 @@ import numpy as np
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, is_compatible, merge
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.op_traits import CONTROL_FLOW, constant_value
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.pass_context import PassContext
-
-
-class NotSimplified(Exception):
-    """A pattern that nearly matched; the text says what was in the way."""
 
 
 def tensor_shape(graph: DataflowGraph, src: str, slot: int) -> Shape:
@@ -61,17 +58,17 @@ def reads_reference(graph: DataflowGraph, name: str) -> bool:
 def drop(graph: DataflowGraph, node: Node, src: str, slot: int) -> str:
     """Remove a one-output node whose value is that of `src:slot`; its consumers take that. Returns what was done, for the log.
 
-    Raises NotSimplified where it would change more than the graph's text: a copy to another device, a reference.
+    Raises Declined where it would change more than the graph's text: a copy to another device, a reference.
     """
     source = graph.node(src)
     if source.assigned_device != node.assigned_device and source.assigned_device and node.assigned_device:
-        raise NotSimplified(f"it copies '{src}' to another device")
+        raise Declined(f"it copies '{src}' to another device")
     if source.output_dtypes[slot] is not node.output_dtypes[0]:
-        raise NotSimplified(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")
+        raise Declined(f"'{src}:{slot}' is {source.output_dtypes[slot].name}, it is {node.output_dtypes[0].name}")
     if any(output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)):
-        raise NotSimplified("another output of it is used")
+        raise Declined("another output of it is used")
     if node.op not in _SHARING and reads_reference(graph, src):
-        raise NotSimplified(f"its value is its own, that of '{src}' the variable's")
+        raise Declined(f"its value is its own, that of '{src}' the variable's")
     known, found = source.output_shapes[slot], node.output_shapes[0]
     if known != found and is_compatible(known, found):
         shapes = list(source.output_shapes)

@@ -10,15 +10,12 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.passes.analysis.induction_variables import Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, is_structured
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant
 
 _UNDERSTOOD: Final = frozenset({"TensorArrayScatterV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"})
-
-
-class _Stays(Exception):
-    """An array is left as it is; the text says why."""
 
 
 def array_gradients(top: Scope, ctx: PassContext) -> None:
@@ -42,7 +39,7 @@ def array_gradients(top: Scope, ctx: PassContext) -> None:
                 by_source.setdefault(made.attrs["source"], []).append((loop, made))
             for found in by_source.values():
                 _Gradient(top, node, found).rewrite()
-        except _Stays as why:
+        except Declined as why:
             ctx.log(node.name, f"its gradient stays an array: {why}")
 
 
@@ -59,9 +56,9 @@ def _gradients_of(top: Scope, array: Node, loops: dict[str, Loop]) -> list[tuple
                 if body.node(user).op == "TensorArrayGradV3" and slot == 0:
                     found.append((loops[name], body.node(user)))
                 elif is_structured(body.node(user).op):
-                    raise _Stays(f"'{user}' inside '{name}' takes it")
+                    raise Declined(f"'{user}' inside '{name}' takes it")
         elif is_structured(node.op):
-            raise _Stays(f"'{name}' takes it")
+            raise Declined(f"'{name}' takes it")
     return found
 
 
@@ -85,15 +82,15 @@ class _Gradient:
         self.dtype: DType = array.attrs["dtype"]
 
     def rewrite(self) -> None:
-        """Make it a list. Raises _Stays before anything is changed."""
+        """Make it a list. Raises Declined before anything is changed."""
         for loop, made in self.handles:
             graph = self.graph if loop is None else loop.body.graph
             if graph.consumers(made.name, 1):
-                raise _Stays(f"the flow of '{made.name}' is used")
+                raise Declined(f"the flow of '{made.name}' is used")
             for name, k in _users(graph, made.name):
                 node = graph.node(name)
                 if node.op not in _UNDERSTOOD or k:
-                    raise _Stays(f"{node.op} '{name}' uses it")
+                    raise Declined(f"{node.op} '{name}' uses it")
                 self.uses.setdefault(node.op, []).append((loop, node))
         scatters, writes = self.uses.get("TensorArrayScatterV3", []), self.uses.get("TensorArrayWriteV3", [])
         reads, gathers = self.uses.get("TensorArrayReadV3", []), self.uses.get("TensorArrayGatherV3", [])
@@ -102,7 +99,7 @@ class _Gradient:
         elif len(writes) == 1 and len(gathers) == 1 and not scatters and not reads and writes[0][0] is not None and gathers[0][0] is None:
             self._written_in_loop(writes[0][0], writes[0][1], gathers[0][1])
         else:
-            raise _Stays(f"it is filled {len(scatters)} times whole and {len(writes)} times by elements")
+            raise Declined(f"it is filled {len(scatters)} times whole and {len(writes)} times by elements")
 
     # ---- filled whole, read in loops
 
@@ -113,14 +110,14 @@ class _Gradient:
         takers: dict[str, tuple[Loop, int]] = {}
         for loop, read in reads:
             if loop is None:
-                raise _Stays(f"'{read.name}' is in no loop")
+                raise Declined(f"'{read.name}' is in no loop")
             m = argument(loop.body, loop.body.graph.inputs(read.name)[2])
             if m is None or m not in loop.unchanged or loop.inputs[m] != (scatter.name, 0):
-                raise _Stays(f"'{read.name}' takes another flow")
+                raise Declined(f"'{read.name}' takes another flow")
             takers[loop.name] = loop, m
         for name, k in graph.consumers(scatter.name, 0):
             if takers.get(name, (None, -1))[1] != k:
-                raise _Stays(f"'{name}' uses its flow")
+                raise Declined(f"'{name}' uses its flow")
         for loop, m in takers.values():
             self._expect_no_other_use(loop, m, {read.name for _, read in reads})
         whole = insert_constant(graph, scatter, np.array(-1, np.int32))
@@ -141,28 +138,28 @@ class _Gradient:
         graph, body = self.graph, loop.body.graph
         size = value_of(self.top, graph.inputs(self.array.name)[0])
         if size is None or size.ndim or size <= 0:
-            raise _Stays("its size is not known")
+            raise Declined("its size is not known")
         self._expect_all(graph.inputs(gather.name)[1])
         _, index, value, _ = body.inputs(write.name)
         if not counts(loop, index):
-            raise _Stays(f"'{write.name}' may add to what is there")
+            raise Declined(f"'{write.name}' may add to what is there")
         sums = body.consumers(write.name, 0)
         total = body.node(sums[0][0]) if len(sums) == 1 else None
         if total is None or total.op not in ("AddV2", "Add", "AddN") or len(body.inputs(total.name)) != 2:
-            raise _Stays(f"the flow of '{write.name}' is used")
+            raise Declined(f"the flow of '{write.name}' is used")
         other = body.inputs(total.name)[1 - sums[0][1]]
         m = argument(loop.body, other)
         results = indexed(body, "_Retval")
         if m is None or behind_identities(loop.body, body.inputs(results[m].name)[0]) != (total.name, 0):
-            raise _Stays(f"the flow of '{write.name}' is used")
+            raise Declined(f"the flow of '{write.name}' is used")
         start = value_of(self.top, loop.inputs[m])
         if start is None or start.ndim or start != 0:
-            raise _Stays(f"'{loop.name}' starts with another flow")
+            raise Declined(f"'{loop.name}' starts with another flow")
         if graph.inputs(gather.name)[2] != (loop.name, m) or len(graph.consumers(loop.name, m)) != 1:
-            raise _Stays(f"what '{loop.name}' leaves of it is used")
+            raise Declined(f"what '{loop.name}' leaves of it is used")
         taken = _users(body, indexed(body, "_Arg")[m].name)
         if taken != [(total.name, 1 - sums[0][1])] or [user for user, _ in _users(body, total.name)] != [results[m].name]:
-            raise _Stays(f"the flow of '{write.name}' is used")
+            raise Declined(f"the flow of '{write.name}' is used")
         # nothing is changed before this
         unknown = insert_constant(graph, self.array, np.array(-1, np.int32))
         length = insert_constant(graph, self.array, np.array(int(size), np.int32))
@@ -187,18 +184,18 @@ class _Gradient:
         size = value_of(self.top, self.graph.inputs(self.array.name)[0])
         value = value_of(self.top, indices)
         if size is None or value is None or size.ndim or not np.array_equal(value, np.arange(int(size))):
-            raise _Stays("it is not filled or emptied whole, in the order of its elements")
+            raise Declined("it is not filled or emptied whole, in the order of its elements")
 
     def _expect_no_other_use(self, loop: Loop, m: int, known: set[str]) -> None:
         """Of a flow: by those known, by handles of the gradient, and to be carried on."""
         if self.graph.consumers(loop.name, m):
-            raise _Stays(f"what '{loop.name}' leaves of its flow is used")
+            raise Declined(f"what '{loop.name}' leaves of its flow is used")
         handles = {made.name for _, made in self.handles}
         for scope in (loop.cond, loop.body):
             arg = indexed(scope.graph, "_Arg").get(m)
             for user, _ in _users(scope.graph, arg.name) if arg is not None else ():
                 if user not in known and user not in handles and scope.graph.node(user).op != "_Retval":
-                    raise _Stays(f"'{user}' uses its flow")
+                    raise Declined(f"'{user}' uses its flow")
 
     def _drop_handles(self) -> None:
         for loop, made in self.handles:

@@ -12,6 +12,7 @@ from tfjit.framework.types.shape import Shape, is_compatible
 from tfjit.passes.analysis.induction_variables import counted_from, read_loop
 from tfjit.passes.analysis.region_tree import Place, Scope, Webs, close_scopes, fold_scopes, is_structured, open_scopes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
@@ -45,10 +46,6 @@ _INDEXED: Final = {
     "TensorArrayReadV3": ("_GetRow", "Tried to read from index {{detail}} but array size is: {count}"),
     "TensorArrayWriteV3": ("_SetRow", "Tried to write to index {{detail}} but array is not resizeable and size is: {count}"),
 }
-
-
-class _Stays(Exception):
-    """A list or array is left as it is; the text says why."""
 
 
 def dense_lists(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -191,9 +188,9 @@ class _Round:
         name = web.uses[0][1].name
         try:
             if web.foreign:
-                raise _Stays(web.foreign)
+                raise Declined(web.foreign)
             dense = decide()
-        except _Stays as why:
+        except Declined as why:
             self.ctx.log(name, f"stays a list or array: {why}")
             return
         if dense is not None:
@@ -220,27 +217,27 @@ class _Round:
             if node.op == "TensorListFromTensor":
                 shape = tensor_shape(scope.graph, *inputs[0])
                 if not is_static(shape) or not shape:
-                    raise _Stays(f"the shape of '{inputs[0][0]}' is not known")
+                    raise Declined(f"the shape of '{inputs[0][0]}' is not known")
                 counts.add(shape[0] or 0)
                 elements += [shape[1:], self._element_shape(scope, inputs[1])]
             elif node.op == "TensorListReserve":
                 count = self._value(scope, inputs[1])
                 if count is None or count.ndim or count < 0:
-                    raise _Stays("its length is not known")
+                    raise Declined("its length is not known")
                 counts.add(int(count))
                 elements.append(self._element_shape(scope, inputs[0]))
             elif node.op == "TensorListSetItem":
                 if node.attrs.get("resize_if_index_out_of_bounds"):
-                    raise _Stays("it may grow")
+                    raise Declined("it may grow")
                 elements.append(tensor_shape(scope.graph, *inputs[2]))
             elif node.op in ("TensorListGetItem", "TensorListStack"):
                 elements.append(self._element_shape(scope, inputs[2 if node.op == "TensorListGetItem" else 1]))
         for scope, node in web.uses:
             if node.op == "TensorListStack" and node.attrs.get("num_elements", -1) not in (-1, *counts):
-                raise _Stays(f"'{node.name}' wants another length")
+                raise Declined(f"'{node.name}' wants another length")
             declares = node.op != "TensorListStack" or is_static(self._element_shape(scope, scope.graph.inputs(node.name)[1]))
             if 0 in counts and not declares:
-                raise _Stays("it has no elements, and what they would be is not declared")
+                raise Declined("it has no elements, and what they would be is not declared")
         return self._dense(counts, elements, dtypes)
 
     def _element_shape(self, scope: Scope, tensor: tuple[str, int]) -> Shape:
@@ -248,46 +245,46 @@ class _Round:
         if value is None or (value.ndim == 0 and int(value) == -1):
             return None
         if value.ndim != 1 or (value < -1).any():
-            raise _Stays(f"'{tensor[0]}' is no shape")
+            raise Declined(f"'{tensor[0]}' is no shape")
         return tuple(None if size < 0 else int(size) for size in value)
 
     def _dense(self, counts: set[int], elements: list[Shape], dtypes: set[DType]) -> _Dense:
         known = [shape for shape in elements if shape is not None and None not in shape]
         if not known:
-            raise _Stays("the shape of its elements is not known")
+            raise Declined("the shape of its elements is not known")
         if len(counts) != 1 or len(dtypes) != 1 or not all(is_compatible(shape, known[0]) for shape in elements):
-            raise _Stays("its elements differ")
+            raise Declined("its elements differ")
         dtype = next(iter(dtypes))
         if not dtype.is_numpy_compatible or dtype.name == "string":
-            raise _Stays(f"its elements are of type {dtype.name}")
+            raise Declined(f"its elements are of type {dtype.name}")
         return _Dense(dtype, (counts.pop(), *(size or 0 for size in known[0])))
 
     def _expect_bodies(self, web: _Web) -> None:
         """Outside of loops and branches there is nothing to gain, and a kernel of the list itself knows every error."""
         if all(scope == id(self.top) for scope, _, _ in web.tensors):
-            raise _Stays("no loop or branch takes it")
+            raise Declined("no loop or branch takes it")
 
     def _expect_scalar(self, scope: Scope, tensor: tuple[str, int]) -> None:
         if tensor_shape(scope.graph, *tensor) != ():
-            raise _Stays(f"the index '{tensor[0]}' is not known to be a scalar")
+            raise Declined(f"the index '{tensor[0]}' is not known to be a scalar")
 
     def _array(self, web: _Web, members: dict[Place, _Web]) -> _Dense | None:
         made = [(scope, node) for scope, node in web.uses if node.op == "TensorArrayV3"]
         if len(made) != 1:
-            raise _Stays("several arrays meet")
+            raise Declined("several arrays meet")
         scope, array = made[0]
         handle = self.webs.find((id(scope), array.name, 0))
         flow = self.webs.find((id(scope), array.name, 1))
         if members[handle].foreign or members[flow].foreign:
-            raise _Stays(members[handle].foreign or members[flow].foreign)
+            raise Declined(members[handle].foreign or members[flow].foreign)
         if handle == flow or len({id(node) for _, node in members[handle].uses if node.op == "TensorArrayV3"}) != 1:
-            raise _Stays("several arrays meet")
+            raise Declined("several arrays meet")
         dense = self._array_shape(scope, array, members[flow])
         for user, node in members[handle].uses:
             takes = _FLOWS[node.op][0]
             inputs = user.graph.inputs(node.name)
             if any(self.webs.find((id(user), *inputs[k])) != flow for k in takes):
-                raise _Stays(f"'{node.name}' takes another flow")
+                raise Declined(f"'{node.name}' takes another flow")
         return _Dense(as_dtype("float32"), (), True) if self.webs.find((id(scope), array.name, 0)) in self._roots(web) else dense
 
     def _roots(self, web: _Web) -> set[Place]:
@@ -295,10 +292,10 @@ class _Round:
 
     def _array_shape(self, scope: Scope, array: Node, web: _Web) -> _Dense:
         if array.attrs.get("dynamic_size"):
-            raise _Stays("it may grow")
+            raise Declined("it may grow")
         size = self._value(scope, scope.graph.inputs(array.name)[0])
         if size is None or size.ndim or size < 0:
-            raise _Stays("its size is not known")
+            raise Declined("its size is not known")
         count = int(size)
         declared = array.attrs.get("element_shape")
         elements: list[Shape] = [declared.dims_tuple] if declared is not None else []
@@ -324,20 +321,20 @@ class _Round:
                 elements.append(tensor_shape(user.graph, *inputs[2]))
                 written.append(self._rows(scope, user, node, inputs[1], count))
         if _overlap([rows for rows, _ in written]):
-            raise _Stays("its elements may be written twice")
+            raise Declined("its elements may be written twice")
         if array.attrs.get("clear_after_read") and _overlap(read):
-            raise _Stays("its elements may be read twice")
+            raise Declined("its elements may be read twice")
         surely = sum((rows for rows, always in written if always), np.zeros(count, bool))
         if not surely.all() and not is_static(elements[0] if declared is not None else None):
-            raise _Stays("elements of no declared shape may be read that nobody has written")
+            raise Declined("elements of no declared shape may be read that nobody has written")
         return self._dense({count}, elements, {array.attrs["dtype"]})
 
     def _expect_whole(self, owner: Scope, scope: Scope, node: Node, indices: tuple[str, int], count: int) -> None:
         value = self._value(scope, indices)
         if value is None or not np.array_equal(value, np.arange(count)):
-            raise _Stays(f"'{node.name}' does not take all elements in their order")
+            raise Declined(f"'{node.name}' does not take all elements in their order")
         if scope is not owner and (scope.key != "cond" and node.op == "TensorArrayScatterV3"):
-            raise _Stays(f"'{node.name}' may write its elements twice")
+            raise Declined(f"'{node.name}' may write its elements twice")
 
     def _rows(self, owner: Scope, scope: Scope, node: Node, index: tuple[str, int], count: int) -> tuple[np.ndarray, bool]:
         """Which rows an op reads or writes, none of them twice, and whether it comes to all of them.
@@ -352,14 +349,14 @@ class _Round:
             rows[[k for k in (int(value),) if 0 <= k < count]] = True
             return rows, True
         if scope.key != "body" or scope not in owner.children.get(scope.node, ()):
-            raise _Stays(f"'{node.name}' is not in a loop around which the array is made")
+            raise Declined(f"'{node.name}' is not in a loop around which the array is made")
         loop = read_loop(owner, scope.node)
         offset, k = counted_from(scope, index)
         if k in loop.steps and k not in loop.counters:
             return np.ones(count, bool), False
         counter = loop.counters.get(k)
         if counter is None:
-            raise _Stays(f"'{node.name}' is not indexed by its loop's counter")
+            raise Declined(f"'{node.name}' is not indexed by its loop's counter")
         first, last = counter.start + offset, counter.start + offset + counter.step * (loop.at_most or 0)
         if loop.at_most is None:
             last = count if counter.step > 0 else -1

@@ -12,6 +12,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.passes.analysis.induction_variables import Counter, Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, fold_scopes, is_structured, open_scopes
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.pass_registry import SHAPES
@@ -23,10 +24,6 @@ _LISTS: Final = frozenset({"TensorListPushBack", "TensorListPopBack", "EmptyTens
 _STACKS: Final = frozenset({"StackV2", "StackPushV2", "StackPopV2"})
 # of what may stand in a loop without changing a variable
 _READERS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_Arg", "_Retval"})
-
-
-class _Stays(Exception):
-    """A list is left as it is; the text says why."""
 
 
 def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -120,7 +117,7 @@ class _Level:
                     filled = self._read(loop, k)
                     if filled is not None:
                         self._rewrite(filled)
-                except _Stays as why:
+                except Declined as why:
                     self.ctx.log(graph.inputs(loop.name)[k][0], f"stays a list: {why}")
 
     def _settle_counters(self, loop: Loop) -> None:
@@ -144,24 +141,24 @@ class _Level:
             return None
         push = self._one_user(loop, k, "TensorListPushBack")
         if len(self.graph.consumers(made.name)) != 1:
-            raise _Stays(f"not '{loop.name}' alone starts with it")
+            raise Declined(f"not '{loop.name}' alone starts with it")
         if not loop.trips:
-            raise _Stays(f"how often '{loop.name}' runs is not known" if loop.trips is None else f"'{loop.name}' never runs")
+            raise Declined(f"how often '{loop.name}' runs is not known" if loop.trips is None else f"'{loop.name}' never runs")
         if not push.attrs["element_dtype"].is_numpy_compatible or push.attrs["element_dtype"].name == "string":
-            raise _Stays(f"its elements are of type {push.attrs['element_dtype'].name}")
+            raise Declined(f"its elements are of type {push.attrs['element_dtype'].name}")
         value = behind_identities(loop.body, loop.body.graph.inputs(push.name)[1])
         filled = _Filled(loop, k, made, push, value)
         for name, m in self.graph.consumers(loop.name, k):
             if name not in self.loops:
-                raise _Stays(f"{self.graph.node(name).op} '{name}' uses it")
+                raise Declined(f"{self.graph.node(name).op} '{name}' uses it")
             emptier = self.loops[name]
             pop = self._one_user(emptier, m, "TensorListPopBack")
             if self.graph.consumers(name, m):
-                raise _Stays(f"what '{name}' leaves of it is used")
+                raise Declined(f"what '{name}' leaves of it is used")
             if emptier.trips is None or emptier.trips > loop.trips:
-                raise _Stays(f"'{name}' may take out more than there is")
+                raise Declined(f"'{name}' may take out more than there is")
             if not _small(loop) or (emptier.trips and not _small(emptier)):
-                raise _Stays("what counts is too large")
+                raise Declined("what counts is too large")
             filled.emptiers.append((emptier, m, pop))
         return filled
 
@@ -172,15 +169,15 @@ class _Level:
         source, slot = behind_identities(loop.body, graph.inputs(wanted.name)[0])
         found = graph.node(source)
         if found.op != op or slot or argument(loop.body, graph.inputs(source)[0]) != k:
-            raise _Stays(f"'{loop.name}' does not call {op} for it once in each iteration")
+            raise Declined(f"'{loop.name}' does not call {op} for it once in each iteration")
         for scope in (loop.cond, loop.body):
             arg = next((n for n in scope.graph.op_nodes() if n.op == "_Arg" and n.attrs["index"] == k), None)
             other = self._other_user(scope, arg.name, 0, {source}) if arg is not None else ""
             if other:
-                raise _Stays(f"'{other}' uses it")
+                raise Declined(f"'{other}' uses it")
         other = self._other_user(loop.body, source, 0, {wanted.name})
         if other:
-            raise _Stays(f"'{other}' uses it")
+            raise Declined(f"'{other}' uses it")
         return found
 
     def _other_user(self, scope: Scope, name: str, slot: int, known: set[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from tfjit.passes.analysis.induction_variables import Loop, Tensor, argument, behind_identities, read_loop, value_of
 from tfjit.passes.analysis.region_tree import Scope, close_scopes, open_scopes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES, indexed
 from tfjit.passes.ir.op_traits import constant_value
 from tfjit.passes.ir.pass_context import PassContext
@@ -19,10 +20,6 @@ from tfjit.passes.loops.arrays_to_lists import counts
 _ENOUGH_ROWS: Final = 256  # a product that sums over so many rows in one iteration is as fast there
 _MAX_BYTES: Final = 256 << 20  # of what is kept of all iterations
 _SUMS: Final = frozenset({"AddV2", "Add", "AddN"})
-
-
-class _Stays(Exception):
-    """A sum stays in its loop; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class _Sums:
     def _try(self, found: _Sum, rewrite: object) -> bool:
         try:
             rewrite(found)  # type: ignore[operator]
-        except _Stays as why:
+        except Declined as why:
             self.ctx.log(found.term.name, f"stays in its loop: {why}")
             return False
         self.ctx.log(found.term.name, f"comes once behind '{self.loop.name}'")
@@ -131,20 +128,20 @@ class _Sums:
     def _product(self, found: _Sum) -> None:
         term, body = found.term, self.body
         if not term.attrs.get("transpose_a") or term.attrs.get("transpose_b"):
-            raise _Stays("it does not sum over the rows of its factors")
+            raise Declined("it does not sum over the rows of its factors")
         factors = [behind_identities(self.loop.body, tensor) for tensor in body.inputs(term.name)]
         shapes = [tensor_shape(body, *factor) for factor in factors]
         total = tensor_shape(body, found.added_by.name, 0)
         if not all(is_static(shape) for shape in (*shapes, total)) or total != tensor_shape(body, term.name, 0):
-            raise _Stays("shapes are not known")
+            raise Declined("shapes are not known")
         if (shapes[0] or (0,))[0] >= _ENOUGH_ROWS:  # type: ignore[operator]
-            raise _Stays(f"it sums over {_ENOUGH_ROWS} rows or more at once")
+            raise Declined(f"it sums over {_ENOUGH_ROWS} rows or more at once")
         position = next((row for factor in factors if (row := self._row_of(factor)) is not None), None)
         if position is None:
-            raise _Stays("no factor is a row of an array that the loop takes whole")
+            raise Declined("no factor is a row of an array that the loop takes whole")
         stored = [factor for factor in factors if factor not in self.kept and self._row_of(factor, position[1]) is None]
         if len(stored) > 1:
-            raise _Stays("both factors are made in the loop")
+            raise Declined("both factors are made in the loop")
         rows = []
         for factor in factors:
             if factor in self.kept:
@@ -159,7 +156,7 @@ class _Sums:
     def _columns(self, found: _Sum) -> None:
         factor = behind_identities(self.loop.body, self.body.inputs(found.term.name)[0])
         if factor not in self.kept or found.term.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC"):
-            raise _Stays("what it sums is not kept")
+            raise Declined("what it sums is not kept")
         made = self._node("BiasAddGrad", found, [self.kept[factor][0]], {}, tensor_shape(self.body, found.added_by.name, 0))
         self._replace(found, made, in_place=False)
 
@@ -215,7 +212,7 @@ class _Sums:
         shape = (loop.trips or 0, *(size or 0 for size in rows))
         dtype = body.node(factor[0]).output_dtypes[factor[1]]
         if int(np.prod(shape)) * dtype.size > _MAX_BYTES:
-            raise _Stays(f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep")
+            raise Declined(f"{int(np.prod(shape)) * dtype.size} bytes of all iterations are too many to keep")
         k, node = found.number, graph.node(loop.name)
         dims = insert_constant(graph, node, np.array(shape, np.int32))
         zero = insert_constant(graph, node, np.zeros((), dtype.as_numpy_dtype))

@@ -7,14 +7,11 @@ import numpy as np
 from tfjit.passes.analysis.induction_variables import argument, value_of
 from tfjit.passes.analysis.region_tree import Scope
 from tfjit.passes.ir.dataflow_graph import Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import WHILES
 from tfjit.passes.ir.pass_context import PassContext
 from tfjit.passes.ir.rewriter import insert_constant
 from tfjit.passes.ir.subgraph import ancestors
-
-
-class _Stays(Exception):
-    """A stack stays one; the text says why."""
 
 
 def stacks_to_lists(top: Scope, ctx: PassContext) -> None:
@@ -28,7 +25,7 @@ def stacks_to_lists(top: Scope, ctx: PassContext) -> None:
     for node in [node for node in top.graph.op_nodes() if node.op == "StackV2"]:
         try:
             _Stack(top, node).rewrite()
-        except _Stays as why:
+        except Declined as why:
             ctx.log(node.name, f"stays a stack: {why}")
 
 
@@ -39,22 +36,22 @@ class _Stack:
         self.top, self.node = top, node
 
     def rewrite(self) -> None:
-        """Make it a list. Raises _Stays before anything is changed."""
+        """Make it a list. Raises Declined before anything is changed."""
         graph, node = self.top.graph, self.node
         dtype = node.attrs["elem_type"]
         size = value_of(self.top, graph.inputs(node.name)[0])
         if size is None or size.ndim or size >= 0:
-            raise _Stays("its size is limited")
+            raise Declined("its size is limited")
         if not dtype.is_numpy_compatible:
-            raise _Stays(f"its elements are of type {dtype.name}")
+            raise Declined(f"its elements are of type {dtype.name}")
         found = [self._use(name, k) for name, k in graph.consumers(node.name)]
         pushes = [use for use in found if use[2].op == "StackPushV2"]
         pops = [use for use in found if use[2].op == "StackPopV2"]
         if len(pushes) != 1 or len(pops) != 1:
-            raise _Stays(f"{len(pushes)} loops push to it and {len(pops)} pop from it")
+            raise Declined(f"{len(pushes)} loops push to it and {len(pops)} pop from it")
         (filler, into, push), (emptier, out_of, pop) = pushes[0], pops[0]
         if filler not in ancestors(graph, [emptier]):
-            raise _Stays(f"'{emptier}' may run before '{filler}'")
+            raise Declined(f"'{emptier}' may run before '{filler}'")
         shape = insert_constant(graph, node, np.array(-1, np.int32))
         graph.change_op(node.name, "EmptyTensorList", [shape, graph.inputs(node.name)[0]], {"element_dtype": dtype})
         variant = graph.node(node.name).output_dtypes[0]
@@ -68,9 +65,9 @@ class _Stack:
         """(loop, variable, the one node that uses it)."""
         node = self.top.graph.node(name)
         if node.op not in WHILES:
-            raise _Stays(f"{node.op} '{name}' uses it")
+            raise Declined(f"{node.op} '{name}' uses it")
         if self.top.graph.consumers(name, k):
-            raise _Stays(f"'{name}:{k}' is used")
+            raise Declined(f"'{name}:{k}' is used")
         cond, body = self.top.children[name]
         users: list[Node] = []
         for scope in (cond, body):
@@ -80,10 +77,10 @@ class _Stack:
                 if taker.op == "_Retval" and taker.attrs["index"] == k and scope is body:
                     continue
                 if scope is cond or taker.op not in ("StackPushV2", "StackPopV2") or slot:
-                    raise _Stays(f"{taker.op} '{user}' uses it")
+                    raise Declined(f"{taker.op} '{user}' uses it")
                 users.append(taker)
         if len(users) != 1:
-            raise _Stays(f"it is used {len(users)} times in '{name}'")
+            raise Declined(f"it is used {len(users)} times in '{name}'")
         return name, k, users[0]
 
     def _retype(self, name: str, k: int, variant: object) -> None:

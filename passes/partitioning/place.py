@@ -13,7 +13,6 @@ from tfjit.framework.op_defs.attrs import summarize
 from tfjit.framework.types import device_spec, dtypes
 from tfjit.framework.types.device_spec import DeviceSpec
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.registry import find_native, find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.pass_context import DeviceInfo, PassContext, PassOptions
 
@@ -40,13 +39,6 @@ _EXEMPT: Final = frozenset(
         "_HostSend",
     }
 )
-
-
-def registry_has_kernel(op: str, device_type: str, dtypes: tuple[DType, ...]) -> int | None:
-    """A `HasKernel` that asks the kernel registry alone: a reference or a compiled kernel serves on the CPU."""
-    if device_type == "CPU" and (find_reference(op) is not None or find_native(op) is not None):
-        return 0
-    return None
 
 
 def place(graph: DataflowGraph, ctx: PassContext) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tfjit.framework.scalar import elementwise
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import CONTROL_FLOW_V1, CONTROL_FLOW_V1_REF
 from tfjit.passes.ir.run_spec import PLACEHOLDERS, RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import needed_nodes
@@ -54,10 +55,6 @@ class Stage:
     cut: frozenset[str] = frozenset()
 
 
-class _Whole(Exception):
-    """The run stays in one piece; the text says why."""
-
-
 def split_stages(graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]) -> tuple[list[Stage], str]:
     """(stages, ""), or ([], why the run is not cut). waits: whether a node may wait for what other steps do.
 
@@ -70,7 +67,7 @@ def split_stages(graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bo
     """
     try:
         return _Splitter(graph, spec, waits).stages(), ""
-    except _Whole as why:
+    except Declined as why:
         return [], str(why)
 
 
@@ -83,13 +80,13 @@ class _Splitter:
 
     def stages(self) -> list[Stage]:
         if not self.waiting:
-            raise _Whole("nothing waits")
+            raise Declined("nothing waits")
         before = self._before_waiting()
         self.plain = self._plain()
         levels = self._levels(before)
         stages = self._merged(levels)
         if len(stages) < 2:
-            raise _Whole("there is too little besides what waits")
+            raise Declined("there is too little besides what waits")
         stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
         self._check_resources(stages, stage_of)
         self._check_python(stage_of)
@@ -123,7 +120,7 @@ class _Splitter:
             if name in state:
                 continue
             if self.graph.node(name).op in CONTROL_FLOW_V1 | CONTROL_FLOW_V1_REF:
-                raise _Whole(f"{name} stands before what waits, in loops or conditionals")
+                raise Declined(f"{name} stands before what waits, in loops or conditionals")
             state[name] = False
             stack.append((name, True))
             stack.extend((source, False) for source, _ in self._sources(name) if source not in state)
@@ -210,20 +207,20 @@ class _Splitter:
         for name in self.waiting:
             for handle in self._handles(name):
                 if handle is None:
-                    raise _Whole(f"{name} waits for a resource that another node chooses")
+                    raise Declined(f"{name} waits for a resource that another node chooses")
                 waited[handle] = min(waited.get(handle, len(stages)), stage_of[name])
         for name, stage in stage_of.items():
             if self.graph.node(name).op in _ONLY_LOOK:
                 continue
             for handle in self._handles(name):
                 if handle is not None and waited.get(handle, stage) < stage:
-                    raise _Whole(f"{name} may be what an earlier stage would wait for, by {handle[1]}")
+                    raise Declined(f"{name} may be what an earlier stage would wait for, by {handle[1]}")
 
     def _check_python(self, stage_of: dict[str, int]) -> None:
         first = min(stage_of[name] for name in self.waiting)
         for name, stage in stage_of.items():
             if stage > first and self.graph.node(name).op in _CALL_PYTHON and not self.waiting <= self._ancestors(name):
-                raise _Whole(f"the Python function of {name} may do what an earlier stage would wait for")
+                raise Declined(f"the Python function of {name} may do what an earlier stage would wait for")
 
     def _check_failures(self, later: set[str]) -> None:
         stack, dependent = list(self.waiting), set(self.waiting)
@@ -236,7 +233,7 @@ class _Splitter:
             node = self.graph.node(name)
             row = elementwise.lookup(node.op)
             if node.op not in _SURE and (row is None or row.error is not None or row.steps):
-                raise _Whole(f"{name} ({node.op}) may fail while another node waits")
+                raise Declined(f"{name} ({node.op}) may fail while another node waits")
 
     def _ancestors(self, name: str) -> set[str]:
         seen, stack = {name}, [name]
@@ -270,7 +267,7 @@ class _Splitter:
                     continue
                 dtype = self.graph.node(source).output_dtypes[slot]
                 if dtype.is_ref or not dtype.is_numpy_compatible:
-                    raise _Whole(f"what {source} hands to {name} is no array")
+                    raise Declined(f"what {source} hands to {name} is no array")
                 fetches[made][f"{source}:{slot}"] = None
                 taken[at][f"{source}:{slot}"] = None
         for i, stage in enumerate(stages):

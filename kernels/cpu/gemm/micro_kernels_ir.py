@@ -482,9 +482,6 @@ def scatter_pixel(kind: str, lanes: int, op: str) -> Any:
     return intrinsic_of(6, emit)
 
 
-call_scatter = call_address(6)
-
-
 def multiply_reduce(kind: str, lanes: int, fused: bool = True) -> Any:
     """total[c] += sum over p < count of x[p][c] * y[p][c], for all channels c.
 

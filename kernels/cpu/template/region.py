@@ -38,11 +38,6 @@ PARAMETERS: Final[Mapping[str, tuple[int, ...]]] = {
 BIAS: Final = frozenset({"BiasAdd", "BiasAddV1"})
 
 
-def is_elementwise(op: str) -> bool:
-    """Whether an op is computed element by element: a row of the table, a bias or variadic addition, or an identity."""
-    return elementwise.lookup(op) is not None or op in FORWARDING or op in BIAS or op == "AccumulateNV2"
-
-
 def is_view(op: str) -> bool:
     """Whether an op only renames positions, so that a fused kernel may read its input in its place."""
     return op in RESHAPING or op in MOVING

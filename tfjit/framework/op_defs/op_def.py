@@ -503,8 +503,3 @@ def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
             f"the shape function of {op_def.name} gave {len(shapes)} shapes for {context.num_outputs} outputs of '{context.name}'",
         )
     return shapes
-
-
-def unused_attr_names(op_def: OpDef, names: Iterable[str]) -> list[str]:
-    """Attr names that neither the op declares nor start with an underscore."""
-    return [name for name in names if not name.startswith("_") and name not in op_def.attr_by_name]

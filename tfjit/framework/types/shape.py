@@ -5,7 +5,7 @@ The internal form is `Shape`: a tuple of sizes with None for an unknown one, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tfjit.framework.types import dimension
@@ -351,11 +351,6 @@ def unknown_shape(rank: int | None = None) -> TensorShape:
 def as_tensor_shape(value: Any) -> TensorShape:
     """`value` as TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
-
-
-def permute(shape: Shape, perm: Sequence[int]) -> Shape:
-    """Sizes in the order of `perm`."""
-    return None if shape is None else tuple(shape[i] for i in perm)
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:

@@ -34,8 +34,7 @@ def _reduce(c: ShapeContext) -> Shapes:
     if axes is None:
         if keep:
             return [(None,) * rank]
-        count = c.num_elements(axes_shape)
-        return [(None,) * (rank - count) if count == 1 and rank >= 1 and axes_shape is not None else None] if False else [None]
+        return [None]
     wanted = set()
     for axis in axes:
         if not -rank <= axis < rank:

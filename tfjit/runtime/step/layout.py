@@ -107,6 +107,7 @@ class Layout:
         self.fresh: dict[int, Value] = {}  # root value index -> value in newly made output memory
         self._addresses: dict[KernelSource, Mapping[str, int]] = {}
         self._choose()
+        self._variables: dict[int, int] = {}  # id(variable) -> its number in generated code
         self.parts: dict[int, list[PlacedPart]] = {}  # id(instruction) -> the parts that it stands for
         self.table_words: list[tuple[int, PlacedPart]] = []  # (word, the part whose table's address it holds)
         self._jumping = branch_lowering.compiled_constructs(lowered.instructions, self.calls)
@@ -376,9 +377,10 @@ class Layout:
         return f"x{root.index}"
 
     def variable_name(self, root: Value) -> str:
-        name = f"v{id(root.variable)}"
-        self.scope.setdefault(f"var_{name}", root.variable)
-        return name
+        """Return the generated code's name for a variable: numbered in the order of first use."""
+        number = self._variables.setdefault(id(root.variable), len(self._variables))
+        self.scope.setdefault(f"var_v{number}", root.variable)
+        return f"v{number}"
 
     @property
     def shares_arena(self) -> bool:
