@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -48,48 +50,47 @@ def scalar(value: int) -> np.ndarray:
     return np.array(value, np.int32)
 
 
+@dataclass
+class Oracle:
+    """One graph of TensorFlow's for many nodes; nodes of equal inputs share their placeholders and constants."""
+
+    graph: Any
+    sources: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def source(self, value: Any, dtype: str) -> Any:
+        """Return the placeholder or constant that has this static shape, or this value."""
+        if isinstance(value, np.ndarray):
+            key = (value.dtype, value.shape, value.tobytes())
+            make = partial(tf.constant, value)
+        else:
+            key = (dtype, None if value is None else tuple(value))
+            make = partial(tf.compat.v1.placeholder, getattr(tf, dtype), value)
+        if key not in self.sources:
+            self.sources[key] = make()
+        return self.sources[key]
+
+
+@functools.cache
+def oracle() -> Oracle:
+    """Return the graph of this process; it is made with the first case."""
+    return Oracle(tf.Graph())
+
+
 def theirs(case: Case) -> Any:
     """Shapes TensorFlow infers, or None when it refuses; with the attrs of the node it made."""
-    with tf.Graph().as_default() as graph:
-        tensors = []
-        types = []
-        for i, value in enumerate(case.inputs):
-            if isinstance(value, np.ndarray):
-                tensors.append(tf.constant(value))
-            else:
-                name = case.dtypes if isinstance(case.dtypes, str) else case.dtypes[i]
-                tensors.append(tf.compat.v1.placeholder(getattr(tf, name), value))
-            types.append(tensors[-1].dtype.base_dtype)
+    graph = oracle().graph
+    with graph.as_default():
+        names = [case.dtypes] * len(case.inputs) if isinstance(case.dtypes, str) else case.dtypes
+        tensors = [oracle().source(v, "" if isinstance(v, np.ndarray) else names[i]) for i, v in enumerate(case.inputs)]
         op_def = registry.require(case.op)
-        given: dict[str, Any] = {}
-        for key, value in case.attrs.items():
-            given[key] = attr_values.convert(value, op_def.attr_by_name[key].type, key)
-        attrs = complete_attrs(op_def, given, [dtypes.as_dtype(t.name) for t in types])
+        given = {key: attr_values.convert(value, op_def.attr_by_name[key].type, key) for key, value in case.attrs.items()}
+        attrs = complete_attrs(op_def, given, [dtypes.as_dtype(t.dtype.base_dtype.name) for t in tensors])
         protos = {}
         for key, value in attrs.items():
-            proto = tf.compat.v1.AttrValue()
-            proto.ParseFromString(attr_values.to_proto(value).SerializeToString())
-            protos[key] = proto
+            protos[key] = tf.compat.v1.AttrValue.FromString(attr_values.to_proto(value).SerializeToString())
         outputs = [tf.as_dtype(d.name) for d in output_dtypes(op_def, attrs)]
-        grouped: list[Any] = []
-        position = 0
-        for arg in op_def.inputs:
-            if arg.number_attr:
-                count = attrs[arg.number_attr]
-            elif arg.type_list_attr:
-                count = len(attrs[arg.type_list_attr])
-            else:
-                grouped.append(tensors[position])
-                position += 1
-                continue
-            grouped.append(tensors[position : position + count])
-            position += count
         try:
-            from tensorflow.python.framework import ops as tf_ops
-
-            flat = [t for g in grouped for t in (g if isinstance(g, list) else [g])]
-            node = graph.create_op(case.op, flat, outputs, attrs=protos, name="node", op_def=None)
-            del tf_ops
+            node = graph.create_op(case.op, tensors, outputs, attrs=protos, name="node")
         except (ValueError, tf.errors.InvalidArgumentError) as error:
             return attrs, None, str(error)
         return attrs, [None if t.shape.rank is None else tuple(t.shape.as_list()) for t in node.outputs], ""
