@@ -30,34 +30,36 @@ def form(request: pytest.FixtureRequest) -> Iterator[int]:
     (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()
 
 
-@pytest.fixture(params=["off", "eager"])
-def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("TFJIT_JIT", request.param)
-    monkeypatch.setenv("TFJIT_VERIFY", "1")
-    return str(request.param)
-
-
 def left(session: tfjit.Session) -> set[str]:
     return {op for op in ops_of(session) if op.startswith(("TensorList", "TensorArray", "Stack", "EmptyTensorList"))}
 
 
 def check(build: Callable[[Any], Sequence[Any]], dense: bool | None, x: np.ndarray = X, n: int = 3) -> None:
-    """dense: whether no list, array or stack is left; None where that does not matter."""
+    """Compare two runs with TensorFlow's, by references and compiled.
+
+    dense: whether no list, array or stack is left; None where that does not matter.
+    """
     with tf.Graph().as_default() as graph:
         placeholder = tf1.placeholder(tf.float32, [None, None, 3], name="x")
         tf1.placeholder_with_default(n, [], name="n")
         fetches = [t.name for t in build(placeholder)]
         init = tf1.global_variables_initializer().name
-    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+    feeds = {"x:0": x, "n:0": n}
+    with tf1.Session(graph=graph) as theirs:
         theirs.run(init)
-        ours.run(init)
-        before = left(ours)
-        for _ in range(2):
-            expected, found = theirs.run(fetches, {"x:0": x, "n:0": n}), ours.run(fetches, {"x:0": x, "n:0": n})
-            for a, b in zip(found, expected, strict=True):
-                np.testing.assert_allclose(a, b, 2e-5, 1e-6)
-        if dense is not None:
-            assert bool(left(ours) - before) != dense, left(ours)
+        expected = [theirs.run(fetches, feeds) for _ in range(2)]
+    for mode in ("off", "eager"):
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("TFJIT_JIT", mode)
+            environment.setenv("TFJIT_VERIFY", "1")
+            with tfjit.Session(graph=graph) as ours:
+                ours.run(init)
+                before = left(ours)
+                for wanted in expected:
+                    for a, b in zip(ours.run(fetches, feeds), wanted, strict=True):
+                        np.testing.assert_allclose(a, b, 2e-5, 1e-6, err_msg=mode)
+                if dense is not None:
+                    assert bool(left(ours) - before) != dense, (mode, left(ours))
 
 
 def weights() -> Any:
@@ -121,7 +123,6 @@ DENSE: dict[str, Callable[[Any], Sequence[Any]]] = {
 }
 
 
-@pytest.mark.usefixtures("mode")
 @pytest.mark.parametrize("name", DENSE)
 def test_dense(name: str) -> None:
     check(DENSE[name], True)
@@ -163,13 +164,11 @@ STAY: dict[str, Callable[[Any], Sequence[Any]]] = {
 }
 
 
-@pytest.mark.usefixtures("mode")
 @pytest.mark.parametrize("name", STAY)
 def test_stay(name: str) -> None:
     check(STAY[name], False)
 
 
-@pytest.mark.usefixtures("mode")
 def test_right_in_any_case() -> None:
     check(in_branches, None)
     check(two_gradients, None)  # of the v2 form, the second one is a gradient of the lists too
@@ -180,12 +179,12 @@ def test_right_in_any_case() -> None:
     check(lambda x: recurrent(x, tf.shape(x)[0] - 1), None)
 
 
-def test_no_iterations(mode: str) -> None:
+def test_no_iterations() -> None:
     """Rows are read in no iteration, so there is nothing to keep either."""
     check(lambda x: powers(x, tf.shape(x)[0] - 4), None)
 
 
-def test_what_a_loop_writes_is_read_in_it(mode: str) -> None:
+def test_what_a_loop_writes_is_read_in_it() -> None:
     """A variable that the loop itself changes is kept as it was in each iteration."""
 
     def build(x: Any) -> list[Any]:
