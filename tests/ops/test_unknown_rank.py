@@ -365,5 +365,6 @@ def test_an_operation_without_elements_does_not_fail(op: str, jit: str, monkeypa
         z = getattr(tfjit.raw_ops, op)(x=x, y=y)
         for a, b, shape in (([], bad, (0,)), ([], [bad], (0,)), (np.zeros((0, 2)), [1, bad], (0, 2))):
             assert session.run(z, {x: a, y: b}).shape == shape
-        with pytest.raises(tfjit.errors.InvalidArgumentError):
+        fails = tfjit.errors.InternalError if op.startswith("Truncate") else tfjit.errors.InvalidArgumentError
+        with pytest.raises(fails):
             session.run(z, {x: [1], y: [bad]})
