@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.forked_processes import LIBRARY, Processes, processes
 
 tf1 = tf.compat.v1
 
@@ -268,10 +267,11 @@ def test_interactive_sessions_stack() -> None:
 # processes
 
 
-def run_script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=100, env={**os.environ, **environment}, check=False
-    )
+@pytest.fixture(scope="module")
+def library() -> Iterator[Processes]:
+    """Processes that have imported tfjit, and done nothing with it."""
+    with processes(*LIBRARY) as made:
+        yield made
 
 
 GRAPH = """
@@ -296,13 +296,14 @@ session = tfjit.Session(graph=graph)
         "globals()['__keep'] = session; print(session.run(y, {x: np.zeros(3)}).tolist()); del tfjit",
     ],
 )
-def test_the_interpreter_exits_without_noise(end: str) -> None:
-    done = run_script(GRAPH + end)
+def test_the_interpreter_exits_without_noise(end: str, library: Processes) -> None:
+    done = library.run("-c", GRAPH + end)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[1.0, 1.0, 1.0]\n", "")
 
 
-def test_the_interpreter_exits_while_a_step_waits() -> None:
-    done = run_script(
+def test_the_interpreter_exits_while_a_step_waits(library: Processes) -> None:
+    done = library.run(
+        "-c",
         """
 import threading, time
 import tfjit
@@ -316,16 +317,17 @@ session = tfjit.Session(graph=graph)
 threading.Thread(target=lambda: session.run("take"), daemon=True).start()
 time.sleep(0.5)
 print("end")
-"""
+""",
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 @pytest.mark.parametrize("jit", ["off", "lazy", "eager"])
-def test_a_forked_child_runs(jit: str) -> None:
+def test_a_forked_child_runs(jit: str, library: Processes) -> None:
     """With what the parent had, and with what it makes itself; compiled code, pools and the compiling thread included."""
-    done = run_script(
+    done = library.run(
+        "-c",
         GRAPH
         + """
 big = np.zeros(1 << 20, "f4")
@@ -360,17 +362,17 @@ else:
     status = -1
 print("child", status, session.run(y, {x: np.zeros(2)}).tolist())
 """,
-        TFJIT_JIT=jit,
-        TFJIT_THREADS="2",
+        env={"TFJIT_JIT": jit, "TFJIT_THREADS": "2"},
     )
     assert done.stderr == ""
     assert done.stdout == "child 0 [1.0, 1.0]\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-def test_a_child_forked_from_among_running_steps() -> None:
+def test_a_child_forked_from_among_running_steps(library: Processes) -> None:
     """Other threads run steps, build plans, extend graphs, wait for queues: all that stays the parent's."""
-    done = run_script(
+    done = library.run(
+        "-c",
         GRAPH
         + """
 import random, time
@@ -433,7 +435,7 @@ for _ in range(4):
 stop.append(True)
 own.close()
 print("end")
-"""
+""",
     )
     assert done.stderr == ""
     assert done.stdout == "end\n"

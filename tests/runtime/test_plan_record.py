@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,9 @@ import numpy as np
 import pytest
 
 import tfjit
+from tests.forked_processes import LIBRARY, Processes, processes
 from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan.plan import QUICK_NODES
 from tfjit.runtime.plan.plan_warm_start import PlanRecord
 
 _PROCESS = """
@@ -23,7 +24,7 @@ import tfjit
 from tfjit.kernels.jit.store import store
 with tfjit.Graph().as_default() as graph:
     x = tfjit.placeholder(tfjit.float32, [None, 6], name="x")
-    y = tfjit.tanh(x) * x + 1.0
+    y = tfjit.tanh(x) * 0.5
     for n in range(int(sys.argv[1])):
         y = tfjit.cumsum(y * 0.5, name=f"c{n}")
     tfjit.matmul(y, tfjit.constant(np.eye(6, dtype="f4")), name="out")
@@ -40,41 +41,55 @@ print(json.dumps(found | {"values": first.tolist()}))
 """
 
 
-def run(cache: Path, length: int = 2, jit: str = "lazy") -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def library() -> Iterator[Processes]:
+    """Processes that have imported tfjit, and loaded no kernel."""
+    with processes(*LIBRARY) as made:
+        yield made
+
+
+def run(library: Processes, cache: Path, length: int = 2, jit: str = "lazy") -> dict[str, Any]:
     """What a process of its own with that cache directory says of its first run. length: of a chain in its graph."""
-    environment = os.environ | {"TFJIT_CACHE_DIR": str(cache), "TFJIT_JIT": jit}
-    done = subprocess.run([sys.executable, "-c", _PROCESS, str(length)], env=environment, capture_output=True, text=True, timeout=250)
+    done = library.run("-c", _PROCESS, str(length), env={"TFJIT_CACHE_DIR": str(cache), "TFJIT_JIT": jit}, timeout=250)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def test_a_warm_cache_serves_the_first_run(tmp_path: Path) -> None:
-    cold = run(tmp_path)
-    assert (cold["compiled"], cold["native"], cold["later"]) == (False, False, True)
-    warm = run(tmp_path)
+@pytest.fixture(scope="module")
+def cold(library: Processes, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A cache directory that was empty, and the answer of its first process."""
+    folder = tmp_path_factory.mktemp("cache")
+    return folder, run(library, folder)
+
+
+def test_a_warm_cache_serves_the_first_run(library: Processes, cold: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    first = cold[1]
+    cache = shutil.copytree(cold[0], tmp_path / "cache")
+    assert (first["compiled"], first["native"], first["later"]) == (False, False, True)
+    warm = run(library, cache)
     assert (warm["compiled"], warm["native"], warm["requests"]) == (True, True, 0)
-    np.testing.assert_allclose(warm["values"], cold["values"], 1e-5, 1e-6)
-    off = run(tmp_path, jit="off")
+    np.testing.assert_allclose(warm["values"], first["values"], 1e-5, 1e-6)
+    off = run(library, cache, jit="off")
     assert not off["native"]
 
-    (record,) = (tmp_path / "kernels").glob("*.plan")
-    kernels = [tmp_path / "kernels" / f"{name}.o" for name in json.loads(record.read_text())["kernels"]]
+    (record,) = (cache / "kernels").glob("*.plan")
+    kernels = [cache / "kernels" / f"{name}.o" for name in json.loads(record.read_text())["kernels"]]
     assert all(path.is_file() for path in kernels)
     whole = kernels[0].read_bytes()
     kernels[0].write_bytes(whole[: len(whole) // 2])
-    damaged = run(tmp_path)
+    damaged = run(library, cache)
     assert (damaged["compiled"], damaged["later"]) == (False, True)
     assert damaged["damaged"] >= 1
-    np.testing.assert_allclose(damaged["values"], cold["values"], 1e-5, 1e-6)
-    assert run(tmp_path)["compiled"]  # it was compiled again
+    np.testing.assert_allclose(damaged["values"], first["values"], 1e-5, 1e-6)
+    assert run(library, cache)["compiled"]  # it was compiled again
 
     kernels[0].unlink()
-    missing = run(tmp_path)
+    missing = run(library, cache)
     assert (missing["compiled"], missing["native"], missing["later"]) == (False, False, True)
     record.write_text("{")
-    assert not run(tmp_path)["compiled"]
-    assert run(tmp_path)["compiled"]
+    assert not run(library, cache)["compiled"]
+    assert run(library, cache)["compiled"]
 
 
 def test_a_large_graph_waits_only_where_that_pays_soon() -> None:
@@ -82,14 +97,19 @@ def test_a_large_graph_waits_only_where_that_pays_soon() -> None:
     assert not PlanRecord((), compiled_ms=1000.0, slow_ms=10.0).pays_soon
 
 
-@pytest.mark.parametrize("nodes", [400])
-def test_a_large_graph_starts_compiled_when_its_record_says_so(nodes: int, tmp_path: Path) -> None:
-    assert not run(tmp_path, nodes)["compiled"]
-    (path,) = (tmp_path / "kernels").glob("*.plan")
+def test_a_large_graph_starts_compiled_when_its_record_says_so(
+    library: Processes, cold: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Its kernels are those of a short chain: the disk has them, and no record of this graph."""
+    cache = shutil.copytree(cold[0], tmp_path / "cache")
+    (short,) = (cache / "kernels").glob("*.plan")
+    short.unlink()
+    assert not run(library, cache, QUICK_NODES // 2)["compiled"]
+    (path,) = (cache / "kernels").glob("*.plan")
     said = json.loads(path.read_text())
     for slow_ms, compiled in ((0.0, False), (1e9, True)):
         path.write_text(json.dumps(said | {"slow_ms": slow_ms}))
-        assert run(tmp_path, nodes)["compiled"] is compiled
+        assert run(library, cache, QUICK_NODES // 2)["compiled"] is compiled
 
 
 def test_fingerprints_tell_signatures_apart() -> None:
