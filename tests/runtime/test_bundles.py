@@ -109,26 +109,30 @@ def temporaries(layout: Any, instruction: Any) -> list[tuple[int, int]]:
 
 
 def branches(seed: int) -> tf1.Graph:
-    """x -> out: branches that draw on each other now and then, of ops that do not all fuse."""
+    """x -> out: branches that draw on each other now and then, of ops that do not all fuse.
+
+    Each ends with an operation that nothing fuses with, so that the groups, and their kernels, are the same few in all graphs.
+    """
     rng = random.Random(seed)
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [33, 33], name="x")
-        heads: list[Any] = [x * (1 + 0.1 * k) for k in range(6)]
+        rows = list(range(32, -1, -1))
+        heads: list[Any] = [tf.gather(x * (1 + 0.1 * k), rows) for k in range(6)]
         ops = [
-            lambda v: tf.cumsum(tf.tanh(v)) * 0.1,
-            lambda v: tf.matmul(v, v) * 0.01,
-            lambda v: tf.nn.softmax(v),
-            lambda v: tf.transpose(tf.sigmoid(v)),
-            lambda v: tf.reverse(v, [1]) + 0.5,
-            lambda v: v - tf.reduce_mean(v, 0),
-            lambda v: tf.gather(v, list(range(32, -1, -1))),
-            lambda v: tf.reshape(tf.sort(v), [33, 33]),
+            lambda v: tf.cumsum(tf.tanh(v) * 0.1),
+            lambda v: tf.gather(tf.matmul(v, v) * 0.01, rows),
+            lambda v: tf.cumsum(tf.nn.softmax(v)),
+            lambda v: tf.gather(tf.transpose(tf.sigmoid(v)), rows),
+            lambda v: tf.gather(tf.reverse(v, [1]) + 0.5, rows),
+            lambda v: tf.gather(v - tf.reduce_mean(v, 0), rows),
+            lambda v: tf.gather(v, rows),
+            lambda v: tf.reshape(tf.nn.top_k(v, 33).values, [33, 33]),
         ]
         for _ in range(50):
             k = rng.randrange(len(heads))
             heads[k] = rng.choice(ops)(heads[k])
             if rng.random() < 0.15:
-                heads[k] = heads[k] + rng.choice(heads)
+                heads[k] = tf.gather(heads[k] + rng.choice(heads), rows)
         tf.add_n(heads, name="out")
         tf.identity(heads[0], name="head")
     return graph
