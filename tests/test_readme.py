@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.forked_processes import LIBRARY, Processes, processes
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
@@ -20,15 +21,22 @@ PRINTED = (
 )
 
 
+@pytest.fixture(scope="module")
+def library() -> Iterator[Processes]:
+    """Processes that have imported tfjit, and done nothing with it."""
+    with processes(*LIBRARY) as made:
+        yield made
+
+
 def test_each_example_is_looked_at() -> None:
     assert len(EXAMPLES) == len(PRINTED)
 
 
 @pytest.mark.parametrize("index", range(len(PRINTED)))
-def test_example(index: int, tmp_path: Path) -> None:
+def test_example(index: int, tmp_path: Path, library: Processes) -> None:
     script = tmp_path / "example.py"
     script.write_text(EXAMPLES[index])
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    run = library.run(script, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     for text in PRINTED[index]:
         assert text in run.stdout, run.stdout

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 
 import pytest
+
+from tests.forked_processes import LIBRARY, Processes, processes
 
 PROGRAM = """
 import collections, json, sys, threading
@@ -34,31 +35,31 @@ print(json.dumps(collections.Counter(names)))
 """
 
 
-def started(intra: int, inter: int, sessions: int = 1) -> dict[str, int]:
+@pytest.fixture(scope="module")
+def library() -> Iterator[Processes]:
+    """Processes that have imported tfjit, and started no thread."""
+    with processes(*LIBRARY) as made:
+        yield made
+
+
+def started(library: Processes, intra: int, inter: int, sessions: int = 1) -> dict[str, int]:
     """Threads by name after a process's runs, its last session still open."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps([intra, inter, sessions])],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "TFJIT_JIT": "eager"},
-    )
+    done = library.run("-c", PROGRAM, json.dumps([intra, inter, sessions]), env={"TFJIT_JIT": "eager"}, timeout=240)
     assert done.returncode == 0, done.stderr
     counts: dict[str, int] = json.loads(done.stdout)
     return counts
 
 
 @pytest.mark.parametrize(("intra", "inter"), [(1, 1), (1, 3), (2, 1), (2, -1), (8, 2)])
-def test_no_thread_too_many(intra: int, inter: int) -> None:
+def test_no_thread_too_many(intra: int, inter: int, library: Processes) -> None:
     cores = len(os.sched_getaffinity(0))
-    counts = started(intra, inter)
+    counts = started(library, intra, inter)
     assert counts.get("tfjit-intraop", 0) == min(intra, cores) - 1  # the caller is the first
     assert counts.get("tfjit-inter-op", 0) <= max(inter, 0)
     if inter < 0:
         assert "tfjit-inter-op" not in counts
 
 
-def test_sessions_share_the_intra_op_threads() -> None:
+def test_sessions_share_the_intra_op_threads(library: Processes) -> None:
     cores = len(os.sched_getaffinity(0))
-    assert started(2, 1, sessions=3).get("tfjit-intraop", 0) == min(2, cores) - 1
+    assert started(library, 2, 1, sessions=3).get("tfjit-intraop", 0) == min(2, cores) - 1
