@@ -46,14 +46,18 @@ def programs() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
+def arguments(name: str, library: str, folder: Path) -> list[str]:
+    """Return the arguments of Python that run a program on the sessions of a library; it writes into `folder`."""
+    return [*([] if library == "tensorflow" else ["-m", "tfjit"]), str(FOLDER / f"{name}.py"), str(folder)]
+
+
 def run(name: str, library: str, folder: Path, cache: Path | None = None, limit_s: float = 240.0) -> Run:
     """Run a program on the sessions of a library; it writes into `folder`."""
-    how = [] if library == "tensorflow" else ["-m", "tfjit"]
     environment = dict(os.environ)
     if cache is not None:
         environment["TFJIT_CACHE_DIR"] = str(cache)
     begin = time.monotonic()
-    command = [sys.executable, *how, str(FOLDER / f"{name}.py"), str(folder)]
+    command = [sys.executable, *arguments(name, library, folder)]
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False

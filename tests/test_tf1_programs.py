@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks import tf1_programs
+from tests.forked_processes import Processes, processes
+
+
+@pytest.fixture(scope="module")
+def tensorflow() -> Iterator[Processes]:
+    """Processes that have imported TensorFlow, and done nothing with it."""
+    with processes("tensorflow") as made:
+        yield made
 
 
 @pytest.mark.parametrize("name", tf1_programs.programs())
-def test_a_program_prints_the_same(name: str, tmp_path: Path) -> None:
-    """Each library's run is a process of its own, both at once."""
-    with ThreadPoolExecutor() as pool:
-        runs = list(pool.map(lambda library: tf1_programs.run(name, library, tmp_path / library), tf1_programs.LIBRARIES))
+def test_a_program_prints_the_same(name: str, tmp_path: Path, tensorflow: Processes) -> None:
+    """Each library's run is a process of its own."""
+    runs = []
+    for library in tf1_programs.LIBRARIES:
+        done = tensorflow.run(*tf1_programs.arguments(name, library, tmp_path / library), timeout=240)
+        runs.append(tf1_programs.Run(done.stdout, done.stderr, done.returncode, 0.0))
     theirs, ours = runs
     for library, made in zip(tf1_programs.LIBRARIES, runs, strict=True):
         assert made.status == 0, made.errors

@@ -75,7 +75,7 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_script(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "scalar_program.py").write_text(PROGRAM)
+    (tmp_path / "folder" / "program.py").write_text(PROGRAM)
     done = run("folder/program.py", "--flag", "fail", cwd=tmp_path)
     assert done.stdout == EXPECTED + "['--flag', 'fail'] __main__ folder\n", done.stderr
     assert done.returncode == 7
