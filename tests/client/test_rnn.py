@@ -44,8 +44,8 @@ def run(build: Callable[[Any, Any, Any], Any], v2: bool) -> None:
             shapes = [fetch.shape.as_list() for fetch in fetches]
             with m.Session(graph=graph) as session:
                 start = np.random.default_rng(4)
-                for variable in variables:
-                    variable.load(start.normal(size=variable.shape.as_list()).astype("f4") * 0.5, session)
+                initial = {v.initializer.inputs[1]: start.normal(size=v.shape.as_list()).astype("f4") * 0.5 for v in variables}
+                session.run([v.initializer for v in variables], initial)  # in one step
                 values = session.run([*fetches, *gradients], {x: data})
             found.append(([(v.name, v.shape.as_list(), v.trainable) for v in variables], shapes, values))
     (names, shapes, values), (our_names, our_shapes, ours) = found
