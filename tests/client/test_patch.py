@@ -164,19 +164,19 @@ def test_a_patch_is_whole_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_patching_before_tensorflow_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "scalar_program.py").write_text(
+    (tmp_path / "program.py").write_text(
         "import tfjit\npatch = tfjit.patch_tensorflow()\n"
         "import sys\nassert 'tensorflow' not in sys.modules\n"
         "import tensorflow as tf\nassert issubclass(tf.compat.v1.Session, tfjit.Session)\n"
         "patch.undo()\nassert not issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "scalar_program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "done\n", done.stderr
 
 
 def test_patching_while_another_thread_imports_tensorflow(tmp_path: Path) -> None:
     """At any moment of the import, the patch waits for what it needs, and holds afterwards."""
-    (tmp_path / "scalar_program.py").write_text(
+    (tmp_path / "program.py").write_text(
         "import sys, threading, time\nimport tfjit\n"
         "importing = threading.Thread(target=__import__, args=('tensorflow',))\nimporting.start()\n"
         "home = 'tensorflow.python.client.session'\n"
@@ -184,5 +184,5 @@ def test_patching_while_another_thread_imports_tensorflow(tmp_path: Path) -> Non
         "tfjit.patch_tensorflow()\nimporting.join()\nimport tensorflow as tf\n"
         "assert issubclass(tf.compat.v1.Session, tfjit.Session)\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "scalar_program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "done\n", done.stderr

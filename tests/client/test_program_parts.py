@@ -32,7 +32,7 @@ if __name__ == "__main__":
 
 
 def test_a_program_with_flags(tmp_path: Path) -> None:
-    program = tmp_path / "scalar_program.py"
+    program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
