@@ -8,8 +8,6 @@ import os
 import sys
 from typing import Any
 
-from tfjit.framework.version import __version__ as __version__
-
 newaxis = None  # in an index: a new axis of size 1
 
 # module -> the public names it has
@@ -115,7 +113,7 @@ _MODULES = {
 }
 _SUBMODULES = (
     *("cli", "client", "demo", "framework", "inspection", "kernels"),
-    *("ops", "passes", "progress", "protos", "runtime", "timeline"),
+    *("ops", "passes", "protos", "runtime"),
 )
 # What a TF1 program may look for and will not find yet, by the feature it takes.
 _MISSING = {
@@ -171,6 +169,8 @@ _map_source_tree()
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("tfjit.framework.version").__version__
     if name.startswith("__"):
         raise AttributeError(f"module 'tfjit' has no attribute {name!r}")
     if name in _SUBMODULES:

@@ -97,7 +97,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "const of negative size": (edit("c", set_size(-5)), "c", "Shape [-5] is not fully defined"),
     "const too big for its content": (edit("c", set_size(1 << 40)), "c", "Cannot parse tensor from proto"),
     "const without value": (edit("c", lambda n: n.attr.pop("value")), "c", "NodeDef missing attr 'value' from"),
-    "const against dtype": (edit("c", set_attr("dtype", type=3)), "y", "Input 1 of node y was passed int32 from c:0"),
+    "const against dtype": (edit("c", set_attr("dtype", type=3)), "c", "Type mismatch between value (float) and dtype (int32)"),
     "colocated with nothing": (
         edit("y", set_attr("_class", list=AttrValue.ListValue(s=[b"loc:@nope"]))),
         "y",
@@ -116,8 +116,13 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "GraphDef min consumer version 1073741824 above current version",
     ),
 }
-# TensorFlow looks into these constants only when it runs them
-LATE_IN_TENSORFLOW = ("short const", "long const", "const too big for its content")
+# TensorFlow looks into these constants only when it runs them; of the last it refuses the consumer
+LATE_IN_TENSORFLOW = (
+    "short const",
+    "long const",
+    "const too big for its content",
+    "const against dtype",
+)
 
 
 def faulty(name: str) -> Any:

@@ -459,7 +459,7 @@ def test_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
         graph.create_op("Const", attrs={"value": array, "dtype": dtypes.float32})
     graph.as_graph_def()
     for module in ("graph", "graph_def"):
-        monkeypatch.setattr(f"tfjit.framework.{module}.MAX_GRAPH_BYTES", 4 << 20)
+        monkeypatch.setattr(f"tfjit.framework.graphs.{module}.MAX_GRAPH_BYTES", 4 << 20)
     with pytest.raises(ValueError, match="GraphDef cannot be larger than 2GB."):
         graph.as_graph_def()
     with pytest.raises(ValueError, match="GraphDef cannot be larger than 2GB."):

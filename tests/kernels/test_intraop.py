@@ -314,7 +314,7 @@ def run_python(body: str) -> None:
         import os, sys, threading
         sys.path.insert(0, {str(Path(__file__).parents[2])!r})
         import numpy as np
-        from tfjit.kernels import walker
+        from tfjit.kernels.executor import table_executor
         from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool, _pools
         from tfjit.kernels.jit.store import store
         from tests.kernels.test_intraop import SOURCE, job, wait_until
@@ -347,10 +347,10 @@ def test_exit_does_not_hang() -> None:
 def test_exit_while_a_thread_runs_a_step() -> None:
     run_python("""
         args, counts, _ = job(4, 1000)
-        table = walker.StepTable(0, [(code["spin"], args.ctypes.data, 4)] * 10, pool=get_pool(2).state_address, release_gil=True)
+        table = table_executor.StepTable(0, [(code["spin"], args.ctypes.data, 4)] * 10, pool=get_pool(2).state_address, release_gil=True)
         def work():
             while True:
-                walker.get()(table.words)
+                table_executor.get()(table.words)
         threading.Thread(target=work, daemon=True).start()
         assert wait_until(lambda: counts[0] > 100)
         print("done", flush=True)

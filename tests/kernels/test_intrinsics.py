@@ -318,7 +318,7 @@ def test_loops_are_vectorised_without_overlap_checks(tmp_path: Path) -> None:
     """Three arrays, nothing known of how they lie: with the promises of ld and st no check stands before the vector loop."""
     script = """if True:
         import re
-        from tfjit.kernels import compiler, loader
+        from tfjit.kernels.jit import compiler, loader
         from tests.kernels.test_intrinsics import IMPORT, element_wise
         seen = []
         emit = loader.emit

@@ -460,10 +460,10 @@ def test_walker_needs_no_numba(tmp_path: Path) -> None:
     code = """if True:
         import sys
         import numpy as np
-        from tfjit.kernels import walker
-        while not walker.ready():
+        from tfjit.kernels.executor import table_executor
+        while not table_executor.ready():
             pass
-        print(walker.get()(walker.StepTable(1, []).words, np.zeros(3)), "numba" in sys.modules)
+        print(table_executor.get()(table_executor.StepTable(1, []).words, np.zeros(3)), "numba" in sys.modules)
     """
     for _ in range(2):  # cold, warm
         done = subprocess.run(

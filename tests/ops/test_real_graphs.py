@@ -30,7 +30,7 @@ def test_static_shapes(path: Path) -> None:
         for a, b in zip(op.outputs, mine.outputs, strict=True):
             expected = None if a.shape.rank is None else tuple(a.shape.as_list())
             # TensorFlow takes a TensorArray's element shape from its handle, where nothing is known; we take the gather's own attr.
-            fits = b.shape.is_subtype_of(expected) if "TensorArrayGatherV3" in kinds else b.shape_tuple == expected
+            fits = b.shape.is_subtype_of(tfjit.TensorShape(expected)) if "TensorArrayGatherV3" in kinds else b.shape_tuple == expected
             if not fits or a.dtype.as_datatype_enum != b.dtype.as_datatype_enum:
                 wrong.append(f"{op.type} {a.name}: TensorFlow {a.dtype.name}{expected}, here {b.dtype.name}{b.shape_tuple}")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:30])

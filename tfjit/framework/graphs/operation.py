@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.op_defs.op_def import OpDef
 
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 # Set by the client: returns this thread's default session, or None.
 _default_session: Callable[[], Any] = lambda: None  # noqa: E731
