@@ -36,14 +36,17 @@ import numpy as np
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs.attrs import FuncRef, Unset
+from tfjit.framework.op_defs.op_def import OpDef
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.loop_program import LoopProgram
 from tfjit.passes.ir.dataflow_graph import CONTROL, MERGES, NEXT_ITERATIONS, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
-from tfjit.passes.ir.graph_def import derived_attrs, find_op_def, signature
+from tfjit.passes.ir.graph_def import FUSED, derived_attrs, find_op_def, signature
+from tfjit.passes.ir.group_text import format_group, read_group
 
 INLINE_ELEMENTS: Final = 16
 
@@ -131,6 +134,8 @@ def format_value(value: Any, *, full: bool = False) -> str:
         return f"${value.name}"
     if isinstance(value, OpaqueTensor):
         return f"opaque({value.dtype.name}, {base64.b64encode(value.serialized)!r})"
+    if isinstance(value, FusedGroup):
+        return format_group(value, lambda inner: format_value(inner, full=full))
     if isinstance(value, LoopProgram):
         return "{\n" + "".join(f"    {line}\n" for line in value.text().splitlines()) + "}"
     return f"<<{type(value).__name__}>>"
@@ -257,12 +262,13 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
         entering = next((dtype for dtype in got if dtype is not None), None)
         got = [dtype or entering for dtype in got]
         try:
-            op_def = find_op_def(record.op)
-            for key, value in derived_attrs(op_def, tuple(got)).items():
-                record.attrs.setdefault(key, value)
-            for attr in op_def.attrs:
-                if attr.name not in record.attrs and attr.type == "type":
-                    record.attrs[attr.name] = dtypes.float32
+            op_def = _definition(record.op)
+            if op_def is not None:
+                for key, value in derived_attrs(op_def, tuple(got)).items():
+                    record.attrs.setdefault(key, value)
+                for attr in op_def.attrs:
+                    if attr.name not in record.attrs and attr.type == "type":
+                        record.attrs[attr.name] = dtypes.float32
             record.input_dtypes, record.output_dtypes = signature(record.op, op_def, record.attrs, record.name)
         except OpError as error:
             raise TextError(f"line {record.line}: {error}") from error
@@ -275,7 +281,7 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
                 graph._new_node_id(),
                 record.op,
                 record.attrs,
-                find_op_def(record.op),
+                _definition(record.op),
                 record.input_dtypes,
                 record.output_dtypes or (),
                 record.device,
@@ -290,6 +296,11 @@ def _parse_nodes(lines: Sequence[tuple[int, str]], graph: DataflowGraph) -> Data
             graph.add_control_edge(src, record.name)
     graph.tie_ends()
     return graph
+
+
+def _definition(op: str) -> OpDef | None:
+    """Return the definition of an op type; None for fused nodes, whose group says all of it."""
+    return None if op == FUSED else find_op_def(op)
 
 
 def _inputs_first(records: dict[str, _Record]) -> Iterable[_Record]:
@@ -423,6 +434,8 @@ class _Reader:
         word = self.match(_WORD, "a value")[0]
         if word in ("True", "False"):
             return word == "True"
+        if word == "group" and self.take("("):
+            return read_group(self)
         if word == "opaque" and self.take("("):
             dtype = self.value()
             self.expect(",")
