@@ -716,7 +716,9 @@ def test_a_step_out_of_memory_says_what_it_held() -> None:
         with tf1.control_dependencies([big]):
             whole = tf.fill(tf.identity(n), 1.0, name="whole")
     feed = {n: [1 << 20, 1 << 28], a: np.ones(5000, "f4")}
-    with tfjit.Session(graph=graph) as session:
+    # one thread, so that `big` runs first: no effect of it needs the control edge, which is dropped
+    one_thread = tfjit.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+    with tfjit.Session(graph=graph, config=one_thread) as session:
         for options in (None, tf1.RunOptions(report_tensor_allocations_upon_oom=True)):
             with pytest.raises(tfjit.errors.ResourceExhaustedError, match="OOM when allocating") as caught:
                 session.run([big, whole], feed, options)
