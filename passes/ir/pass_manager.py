@@ -93,14 +93,12 @@ class PipelineReport:
 class PassManager:
     """Runs the passes of one plan, over its graph and over the bodies of loops and branches.
 
-    ctx: of the plan's own graph. pipelines: pipelines by name, which passes run over bodies; None
-    takes those of `tfjit.passes.pipeline`.
+    ctx: of the plan's own graph.
     """
 
     _plans: Final = itertools.count()
 
-    def __init__(self, ctx: PassContext, pipelines: Mapping[str, Pipeline] | None = None) -> None:
-        self._pipelines = pipelines
+    def __init__(self, ctx: PassContext) -> None:
         self.report = PipelineReport()
         options = ctx.options
         self.options = options
@@ -116,14 +114,6 @@ class PassManager:
         self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
         self.small: bool | None = None  # whether the run's graph is too small to be optimised
         self.until = time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
-
-    @property
-    def pipelines(self) -> Mapping[str, Pipeline]:
-        """Return the pipelines by name."""
-        if self._pipelines is None:
-            self._pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES
-        assert self._pipelines is not None
-        return self._pipelines
 
     def run_pipeline(self, pipeline: Sequence[PipelineItem | Pass], graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
         """Run the items of a pipeline over one graph, in order."""
@@ -148,7 +138,8 @@ class PassManager:
             if name in PASSES:
                 self.run(Step(name), graph, ctx, where)
             else:
-                self.run_pipeline(self.pipelines[name], graph, ctx, where)
+                pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES  # data of the room above
+                self.run_pipeline(pipelines[name], graph, ctx, where)
         finally:
             self.depth -= 1
             ctx.current = current
